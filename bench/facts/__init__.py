@@ -1,0 +1,1 @@
+"""What is this host? Interfaces, routes, RDMA ports, GPUs, software, what NCCL would choose."""

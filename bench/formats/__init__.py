@@ -1,0 +1,1 @@
+"""Files into records: our TOML files, and the formats of other tools."""

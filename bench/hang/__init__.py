@@ -1,0 +1,1 @@
+"""A dead job into findings: phases, first faults."""

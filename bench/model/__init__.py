@@ -1,0 +1,1 @@
+"""Numbers into lines: medians with intervals, latency/bandwidth pieces."""

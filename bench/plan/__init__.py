@@ -1,0 +1,1 @@
+"""What to measure: candidate networks and paths, cases, sizes, a budget."""
