@@ -466,7 +466,9 @@ class Piece(Record, frozen=True, kw_only=True):
 class CostLine(Record, frozen=True, kw_only=True):
     """The fitted line of one candidate and collective. `bandwidth_bytes_per_s` is the algorithm
     bandwidth of the last piece, `busbw_gbs` the same times nccl-tests' factor, in 1e9 bytes/s.
-    Latency, bandwidth and busbw are None where the points do not carry a line (`notes` say why)."""
+    Latency, bandwidth and busbw are None where the points do not carry a line (`notes` say why).
+    `expected_busbw_gbs` is what the judge holds it against, from the fabric file ("expected") or
+    from what the hardware says of itself ("claimed"); None where neither says anything."""
 
     candidate: str
     collective: str
@@ -477,6 +479,8 @@ class CostLine(Record, frozen=True, kw_only=True):
     pieces: tuple[Piece, ...] = ()
     points: tuple[Point, ...] = ()
     held_out_error: float | None = None  # median |predicted / measured - 1| above 64 KiB
+    expected_busbw_gbs: float | None = None
+    expected_basis: Literal["expected", "claimed"] | None = None
     notes: tuple[str, ...] = ()
 
 
