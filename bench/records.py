@@ -46,12 +46,17 @@ class Fact(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Address(Fact, frozen=True, kw_only=True):
-    """One address of an interface."""
+    """One address of an interface.
+
+    `label` is the name getifaddrs lists it under where that is not the interface's own (an alias
+    such as "eth0:1"): NCCL takes such an alias for one more interface.
+    """
 
     family: Literal["inet", "inet6"]
     address: str
     prefix_length: int
     scope: Literal["global", "link", "host"] = "global"
+    label: str | None = None
 
 
 class InterfaceCounters(Fact, frozen=True, kw_only=True):
