@@ -1,0 +1,180 @@
+"""The rules of the house (README, "The tree"), checked on the syntax trees of all modules.
+
+One direction of imports, torch in one room only, no name that hides the standard library, entry
+points imported by nobody, modules of one noun and a readable length, no bare or silent catch-all.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "bench"
+
+# Left to right, as data flows: a module may import from its own room and from rooms before it.
+FLOW = (
+    "records",
+    "formats",
+    "facts",
+    "plan",
+    "measure",
+    "model",
+    "judge",
+    "hang",
+    "report",
+    "lab",
+)
+ENTRY_POINTS = ("sweep", "cli", "__main__")
+VAGUE = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "core", "base", "lib"}
+# Twice the upper end of what is comfortable to read would be no rule, the end itself no room for
+# a table: a longer module should be split by its second noun.
+LONGEST_MODULE = 350
+A_VOCABULARY = {"records.py"}  # read entry by entry, never as a whole
+
+MODULES = sorted(BENCH.rglob("*.py"))
+IDS = [str(path.relative_to(BENCH)) for path in MODULES]
+
+
+def room(path: Path) -> str:
+    """ "facts" for bench/facts/host.py; "records" or "cli" for the modules at the top."""
+    first = path.relative_to(BENCH).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module named by an import statement, wherever it stands, with its line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import; write bench.…"
+            assert node.module is not None
+            yield node.module, node.lineno
+            for alias in node.names:  # `from bench import lab` names a room too
+                yield f"{node.module}.{alias.name}", node.lineno
+
+
+def imported_rooms(path: Path) -> Iterator[tuple[str, int]]:
+    for name, line in imports(path):
+        parts = name.split(".")
+        if parts[0] == "bench" and len(parts) > 1:
+            yield parts[1], line
+
+
+def test_every_room_has_its_place_in_the_flow() -> None:
+    rooms = {room(path) for path in MODULES} - {"__init__"}
+    assert rooms <= {*FLOW, *ENTRY_POINTS}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_imports_flow_from_left_to_right(path: Path) -> None:
+    here = room(path)
+    if here == "__init__":
+        allowed: set[str] = set()
+    elif here in ENTRY_POINTS:
+        allowed = {*FLOW, "cli"} if here == "__main__" else set(FLOW)
+    else:
+        allowed = set(FLOW[: FLOW.index(here) + 1])
+        if here == "records":
+            allowed = set()
+    wrong = [f"line {line}: {name}" for name, line in imported_rooms(path) if name not in allowed]
+    assert not wrong, f"{path.relative_to(ROOT)} may import only from {sorted(allowed)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_only_measure_imports_torch(path: Path) -> None:
+    if room(path) == "measure":
+        return
+    torch = [line for name, line in imports(path) if name.split(".")[0] == "torch"]
+    assert not torch, f"{path.relative_to(ROOT)}: torch is imported on lines {torch}"
+
+
+def test_torch_is_not_pulled_in_by_any_room_but_measure() -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in MODULES
+        if room(path) not in ("measure", "sweep", "__main__")
+    ]
+    code = "import importlib, sys\n"
+    code += "".join(f"importlib.import_module({name!r})\n" for name in modules)
+    code += "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_no_module_name_shadows_the_standard_library(path: Path) -> None:
+    relative = path.relative_to(BENCH)
+    if path.name in ("__init__.py", "__main__.py"):
+        assert relative.parent.name not in sys.stdlib_module_names
+        return
+    assert path.stem not in sys.stdlib_module_names
+
+
+def test_no_room_shadows_a_package_that_we_use() -> None:
+    # `torchrun bench/sweep.py` puts bench/ first on sys.path, before any package.
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = {"torch", "numpy", "scipy", "rich", "typer", "yaml", "jinja2", "psutil", "netifaces"}
+    wanted |= {text.split(">")[0].lower() for text in metadata["project"]["dependencies"]}
+    assert not wanted & {path.stem for path in BENCH.iterdir()}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_modules_are_named_by_a_noun_and_short_enough_to_read(path: Path) -> None:
+    assert not VAGUE & set(path.stem.split("_"))
+    lines = len(path.read_text().splitlines())
+    if path.name not in A_VOCABULARY:
+        assert lines <= LONGEST_MODULE, f"{lines} lines: look for the second noun in it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_a_catch_all_gives_its_reason(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    for node in ast.walk(ast.parse("\n".join(lines))):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        names = [n.id for n in ast.walk(node.type or ast.Tuple()) if isinstance(n, ast.Name)]
+        if node.type is None or {"Exception", "BaseException"} & set(names):
+            around = lines[node.lineno - 2 : node.lineno + 1]
+            assert any("#" in line for line in around), f"{path}:{node.lineno}: why catch all?"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_no_shell_strings_and_no_pickle(path: Path) -> None:
+    names = {name.split(".")[0] for name, _ in imports(path)}
+    assert not names & {"pickle", "shelve", "marshal"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.keyword) and node.arg == "shell":
+            pytest.fail(f"{path}:{node.value.lineno}: a shell string; give an argument list")
+
+
+def test_all_rooms_are_packed() -> None:
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packed = set(metadata["tool"]["setuptools"]["packages"])
+    found = {".".join(p.parent.relative_to(ROOT).parts) for p in BENCH.rglob("__init__.py")}
+    assert packed == found | {"bench.configs"}
+
+
+def test_every_test_room_mirrors_a_room() -> None:
+    rooms = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    rooms -= {"__pycache__", "data", "performance"}
+    assert rooms <= set(FLOW)
