@@ -1,7 +1,7 @@
 """Where the files that come with the program are: plans, fabrics, labs.
 
-In: what the user wrote, a name such as "nightly" or a path. Out: the path of an existing file. In the
-repository the files are in configs/; an installed package carries the same folder as bench/configs.
+In: what the user wrote, a name such as "nightly" or a path. Out: the path of an existing file. The
+repository has them in configs/; an installed package carries that folder as bench/configs.
 """
 
 from __future__ import annotations
