@@ -90,6 +90,21 @@ pip_install() {
 
 lacks_libnccl() { # a GPU build of torch has its own inside, and asking another would mislead
     "$PYTHON" - <<'PY'
+import sys
+import torch
+from bench.facts.libraries import find_nccl
+sys.exit(bool(find_nccl() or torch.version.cuda or torch.version.hip))
+PY
+}
+
+install() {
+    local pip=("$PYTHON" -m pip install --quiet --disable-pip-version-check --no-input --retries 2)
+    # Without a network what is already there may be enough; that costs a second to find out.
+    "${pip[@]}" "$@" || "${pip[@]}" --no-index --no-build-isolation "$@" 2>/dev/null
+}
+
+lacks_libnccl() { # a GPU build of torch has its own inside, and asking another would mislead
+    "$PYTHON" - <<'PY'
 import ctypes.util, sys
 from importlib.metadata import distributions
 import torch
