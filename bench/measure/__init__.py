@@ -1,1 +1,1 @@
-"""Run it: preflight, an agent per rank, a fresh worker process per case. The only room with torch."""
+"""Run it: preflight, an agent per rank, a fresh worker per case. The only room with torch."""

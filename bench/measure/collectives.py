@@ -1,0 +1,200 @@
+"""The collectives, one entry each: how a buffer is laid out, the call, and what must come out.
+
+Sizes are counted as nccl-tests counts them: the total buffer for all_gather, reduce_scatter and
+all_to_all (rounded down to 16 bytes a rank), the buffer itself for the others. Buffers hold small
+integers, so that sums are exact in every dtype. Input is written again before each batch of timed
+calls: an in-place all_reduce multiplies its values by the number of ranks at every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+_ALIGN_BYTES = 16  # nccl-tests rounds each rank's share down to this
+_ROOT = 0
+
+
+@dataclass(frozen=True)
+class Call:
+    """A collective made ready for one size: `refill` then `run` any number of times.
+
+    `wrong()` counts elements that differ from what one `run` after one `refill` must give.
+    """
+
+    run: Callable[[], object]
+    refill: Callable[[], None]
+    wrong: Callable[[], int]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and among whom a call runs. `group` None is the default process group."""
+
+    rank: int
+    ranks: int
+    device: torch.device
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One entry of the table: a name and how to make it ready for a size in bytes."""
+
+    name: str
+    prepare: Callable[[int, Place], Call]
+    only_slowest: bool = False  # the smallest time over ranks says nothing (a root leaves early)
+
+
+def _share(size_bytes: int, place: Place) -> int:
+    """Elements per rank when `size_bytes` is the total over ranks."""
+    per_rank = max(_ALIGN_BYTES, size_bytes // place.ranks // _ALIGN_BYTES * _ALIGN_BYTES)
+    return max(1, per_rank // place.dtype.itemsize)
+
+
+def _value(rank: int) -> int:
+    return rank % 7 + 1  # small, so that sums over a thousand ranks stay exact in float32
+
+
+def _total(place: Place) -> float:
+    exact = sum(_value(rank) for rank in range(place.ranks))
+    return float(torch.tensor(exact).to(place.dtype).item())  # integers wrap as the sum does
+
+
+def _full(count: int, value: float, place: Place) -> torch.Tensor:
+    return torch.full((count,), value, dtype=place.dtype, device=place.device)
+
+
+def _differs(tensor: torch.Tensor, expected: torch.Tensor | float) -> int:
+    return int((tensor != expected).sum().item())
+
+
+def _all_reduce(size_bytes: int, place: Place) -> Call:
+    buffer = _full(max(1, size_bytes // place.dtype.itemsize), 0, place)
+
+    def wrong() -> int:
+        expected = _total(place)
+        # half precision rounds on the way beyond a few hundred ranks: only the magnitude counts
+        slack = 0.0 if place.dtype.itemsize >= 4 else abs(expected) * 2**-6
+        return int(((buffer.to(torch.float64) - expected).abs() > slack).sum().item())
+
+    return Call(
+        run=lambda: dist.all_reduce(buffer),
+        refill=lambda: _fill((buffer, _value(place.rank))),
+        wrong=wrong,
+        size_bytes=buffer.nbytes,
+    )
+
+
+def _fill(*pairs: tuple[torch.Tensor, float]) -> None:
+    for tensor, value in pairs:
+        tensor.fill_(value)
+
+
+# torch 2.13 renamed the single-tensor forms and warns about the old names
+_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+def _blocks(count: int, values: list[float], place: Place) -> torch.Tensor:
+    """One block of `count` elements per value, in order."""
+    column = torch.tensor(values, dtype=place.dtype, device=place.device)
+    return column.repeat_interleave(count)
+
+
+def _all_gather(size_bytes: int, place: Place) -> Call:
+    count = _share(size_bytes, place)
+    mine, everyone = _full(count, 0, place), _full(count * place.ranks, 0, place)
+    values = [float(_value(rank)) for rank in range(place.ranks)]
+    return Call(
+        run=lambda: _gather_single(everyone, mine),
+        refill=lambda: _fill((mine, _value(place.rank)), (everyone, 0)),
+        wrong=lambda: _differs(everyone, _blocks(count, values, place)),
+        size_bytes=everyone.nbytes,
+    )
+
+
+def _reduce_scatter(size_bytes: int, place: Place) -> Call:
+    count = _share(size_bytes, place)
+    everyone, mine = _full(count * place.ranks, 0, place), _full(count, 0, place)
+    return Call(
+        run=lambda: _scatter_single(mine, everyone),
+        refill=lambda: _fill((everyone, _value(place.rank))),
+        wrong=lambda: _differs(mine, _total(place)) if place.dtype.itemsize >= 4 else 0,
+        size_bytes=everyone.nbytes,
+    )
+
+
+def _broadcast(size_bytes: int, place: Place) -> Call:
+    buffer = _full(max(1, size_bytes // place.dtype.itemsize), 0, place)
+    mine = _value(_ROOT) if place.rank == _ROOT else 0
+    return Call(
+        run=lambda: dist.broadcast(buffer, _ROOT),
+        refill=lambda: _fill((buffer, mine)),
+        wrong=lambda: _differs(buffer, _value(_ROOT)),
+        size_bytes=buffer.nbytes,
+    )
+
+
+def _all_to_all(size_bytes: int, place: Place) -> Call:
+    count = _share(size_bytes, place)
+    out, into = _full(count * place.ranks, 0, place), _full(count * place.ranks, 0, place)
+    values = [float(_value(rank)) for rank in range(place.ranks)]
+    return Call(
+        run=lambda: dist.all_to_all_single(into, out),
+        refill=lambda: _fill((out, _value(place.rank)), (into, 0)),
+        wrong=lambda: _differs(into, _blocks(count, values, place)),
+        size_bytes=into.nbytes,
+    )
+
+
+def _send_recv(size_bytes: int, place: Place) -> Call:
+    """Every rank sends to the next and receives from the one before, as nccl-tests' sendrecv."""
+    count = max(1, size_bytes // place.dtype.itemsize)
+    out, into = _full(count, 0, place), _full(count, 0, place)
+    after, before = (place.rank + 1) % place.ranks, (place.rank - 1) % place.ranks
+
+    def run() -> None:
+        operations = [dist.P2POp(dist.isend, out, after), dist.P2POp(dist.irecv, into, before)]
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+
+    return Call(
+        run=run,
+        refill=lambda: _fill((out, _value(place.rank))),
+        wrong=lambda: _differs(into, _value(before)),
+        size_bytes=out.nbytes,
+    )
+
+
+def _barrier(_size_bytes: int, place: Place) -> Call:
+    del place
+    return Call(run=dist.barrier, refill=lambda: None, wrong=lambda: 0, size_bytes=0)
+
+
+COLLECTIVES: dict[str, Collective] = {
+    entry.name: entry
+    for entry in (
+        Collective("all_reduce", _all_reduce),
+        Collective("all_gather", _all_gather),
+        Collective("reduce_scatter", _reduce_scatter),
+        Collective("broadcast", _broadcast, only_slowest=True),
+        Collective("all_to_all", _all_to_all),
+        Collective("send_recv", _send_recv),
+        Collective("barrier", _barrier),
+    )
+}
+
+DTYPES: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float64": torch.float64,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "uint8": torch.uint8,
+}

@@ -1,0 +1,168 @@
+"""Rank 0's side of a sweep: gathers what members say, orders the cases, collects the sessions.
+
+It waits for nobody for ever: an absent member is named in `lost`, and the sweep then ends with
+what was measured, because no group of all ranks can form any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from bench.measure.agent import CaseEnd, Deadlines
+from bench.measure.control import Control
+from bench.measure.member import Arrival, Layout, Member, Order, Probed
+from bench.measure.worker import Ladder
+from bench.records import (
+    PHASES,
+    Backend,
+    Candidate,
+    Case,
+    HostEvidence,
+    HostFacts,
+    Phase,
+    PlanSettings,
+    RankOutcome,
+    Session,
+)
+
+_FACTS_S, _FACTS_PER_NODE_S = 20.0, 0.02
+_PROBED_S, _PROBED_PER_NODE_S = 12.0, 0.02
+_SETTLE_S, _SETTLE_PER_RANK_S = 4.0, 0.01  # how far apart healthy members may answer
+
+
+class Conductor:
+    """Orders cases through the control plane; `lost` are the ranks that stopped answering."""
+
+    def __init__(self, control: Control, member: Member) -> None:
+        self._control, self._member = control, member
+        self._ordered = 0
+        self.lost: tuple[int, ...] = ()
+
+    @property
+    def _settle_s(self) -> float:
+        return _SETTLE_S + _SETTLE_PER_RANK_S * self._control.ranks
+
+    def arrivals(self) -> list[Arrival | None]:
+        """One per node, None for a node whose facts did not come in time."""
+        nodes = self._member.seat.nodes
+        return self._control.gather(
+            [f"facts/{node}" for node in range(nodes)],
+            Arrival,
+            deadline_s=_FACTS_S + _FACTS_PER_NODE_S * nodes,
+        )
+
+    def lay_out(self, layouts: Mapping[int, Layout]) -> None:
+        """Publish each node's layout; this rank's own included."""
+        for node, layout in layouts.items():
+            self._control.put(f"layout/{node}", layout)
+
+    def probes(self) -> list[Probed | None]:
+        """One per node, after this rank's own probe."""
+        nodes = self._member.seat.nodes
+        return self._control.gather(
+            [f"probed/{node}" for node in range(nodes)],
+            Probed,
+            deadline_s=_PROBED_S + _PROBED_PER_NODE_S * nodes,
+            settle_s=self._settle_s + 3.0,
+        )
+
+    def run(
+        self,
+        case: Case,
+        candidate: Candidate,
+        settings: PlanSettings,
+        ladders: Sequence[Ladder],
+        hosts: Sequence[HostFacts],
+        backend: Backend,
+    ) -> Session:
+        """Order one case, take part in it, and put together what everybody reported."""
+        number, self._ordered = self._ordered, self._ordered + 1
+        among = candidate.ranks or tuple(range(self._control.ranks))
+        case = msgspec.structs.replace(case, number=number)
+        order = Order(
+            case=case,
+            plan=settings,
+            ladders=tuple(ladders),
+            deadlines=Deadlines.scaled(ranks=len(among), backend=backend),
+        )
+        started_at, started = time.time(), time.monotonic()
+        self._control.put(f"case/{number}", order)
+        self._member.run(order)
+        ends = self._control.gather(
+            [f"end/{number}/{rank}" for rank in among],
+            CaseEnd,
+            deadline_s=order.deadlines.midrun + self._settle_s if order.deadlines else 0.0,
+            settle_s=self._settle_s,
+        )
+        nodes = range(self._member.seat.nodes)
+        evidence = self._control.gather(
+            [f"evidence/{number}/{node}" for node in nodes],
+            HostEvidence,
+            deadline_s=self._settle_s,
+        )
+        host_of = {rank: host.host for host in hosts for rank in host.ranks}
+        outcomes = tuple(
+            end.rank
+            if end is not None
+            else RankOutcome(rank=rank, host=host_of.get(rank, "?"), outcome="lost")
+            for rank, end in zip(among, ends, strict=True)
+        )
+        self.lost = tuple(o.rank for o in outcomes if o.outcome == "lost")
+        self._forget(number, among)
+        first = ends[0]
+        return Session(
+            case=case,
+            outcome=_outcome(outcomes, interrupted=self._control.stop()),
+            phase=_phase(outcomes),
+            reason=_reason(outcomes),
+            samples=first.samples if first is not None else (),
+            ranks=outcomes,
+            hosts=tuple(e for e in evidence if e is not None),
+            started_at=started_at,
+            duration_s=round(time.monotonic() - started, 3),
+            group_s=first.group_s if first is not None else None,
+        )
+
+    def _forget(self, number: int, among: Sequence[int]) -> None:
+        """Drop a case's keys once everybody has reported: a long night must not fill the store."""
+        if self.lost:
+            return
+        keys = [f"end/{number}/{rank}" for rank in among]
+        keys += [f"evidence/{number}/{node}" for node in range(self._member.seat.nodes)]
+        self._control.drop(keys)
+
+    def finish(self) -> None:
+        """Order the end: every member leaves."""
+        self._control.put(f"case/{self._ordered}", Order(case=None))
+        self._control.put("bye", True)
+
+
+def _outcome(outcomes: Sequence[RankOutcome], *, interrupted: bool) -> str:
+    kinds = {o.outcome for o in outcomes}
+    if kinds == {"ok"}:
+        return "measured"
+    if interrupted:
+        return "interrupted"
+    return "hung" if kinds & {"hung", "lost"} else "failed"
+
+
+def _phase(outcomes: Sequence[RankOutcome]) -> Phase:
+    """The earliest phase that a rank with a voice was in: nobody got further together."""
+    spoke = [o.phase for o in outcomes if o.outcome != "lost"]
+    return min(spoke, key=PHASES.index, default="rendezvous")
+
+
+def _reason(outcomes: Sequence[RankOutcome]) -> str | None:
+    """The worst rank's own words: a death before a silence before a complaint."""
+    order = {"died": 0, "lost": 1, "hung": 2, "failed": 3, "aborted": 4, "ok": 5}
+    worst = min(outcomes, key=lambda o: order[o.outcome])
+    if worst.outcome == "ok":
+        return None
+    said = worst.error or {
+        "lost": "stopped answering",
+        "hung": f"made no progress in {worst.phase}",
+    }.get(worst.outcome, worst.outcome)
+    return f"rank {worst.rank} ({worst.host}): {said}"

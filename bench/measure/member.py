@@ -1,0 +1,217 @@
+"""One rank's part in a sweep, rank 0's included: say what it is, probe its peers, run its workers.
+
+The keys of the control plane, all small, each written once (node = torchrun's GROUP_RANK):
+
+    facts/<node>   Arrival   the host's facts, and the ports it listens on for the preflight
+    layout/<node>  Layout    from rank 0: this host's label, its candidates' settings, its peers
+    probed/<node>  Probed    preflight results, and what NCCL answers to each candidate's setting
+    case/<n>       Order     from rank 0: the next case, or none: the end
+    end/<n>/<rank>, evidence/<n>/<node>, abort/<n>, left/<rank>, bye
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from bench.facts import host as host_facts
+from bench.facts import nccl
+from bench.measure import counters, preflight
+from bench.measure.agent import Agent, Deadlines
+from bench.measure.control import Control, StoreGone
+from bench.measure.nursery import Nursery
+from bench.measure.worker import Ladder, Request
+from bench.records import (
+    Case,
+    HostFacts,
+    NcclChoice,
+    PlanSettings,
+    PreflightPair,
+)
+
+_LAYOUT_S = 60.0  # rank 0 gathers everybody's facts first, and gives up on the absent before this
+_NEXT_CASE_S = 180.0  # rank 0 is between cases for milliseconds; a stopped one must not hold us
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Where torchrun put this rank."""
+
+    rank: int
+    ranks: int
+    local_rank: int
+    local_ranks: int
+    node: int
+    nodes: int
+
+    @classmethod
+    def from_torchrun(cls) -> Seat:
+        def number(name: str, otherwise: int) -> int:
+            return int(os.environ.get(name, otherwise))
+
+        ranks = number("WORLD_SIZE", 1)
+        local = number("LOCAL_WORLD_SIZE", 1)
+        return cls(
+            rank=number("RANK", 0), ranks=ranks, local_rank=number("LOCAL_RANK", 0),
+            local_ranks=local, node=number("GROUP_RANK", 0),
+            nodes=number("GROUP_WORLD_SIZE", max(1, ranks // local)),
+        )  # fmt: skip
+
+    @property
+    def leads(self) -> bool:
+        """One rank of each node reads its facts and counters."""
+        return self.local_rank == 0
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    facts: HostFacts
+    ports: dict[str, int] = {}  # address -> the port that answers probes
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate as one host runs it."""
+
+    environment: dict[str, str | None] = {}
+    ranks: tuple[int, ...] = ()
+    devices: int = 1
+    ask: str | None = None  # a value of NCCL_SOCKET_IFNAME to put to NCCL itself
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    host: str
+    backend: str
+    settings: dict[str, Setting]
+    peers: tuple[preflight.Peer, ...] = ()
+
+
+class Probed(msgspec.Struct, frozen=True, kw_only=True):
+    pairs: tuple[PreflightPair, ...] = ()
+    choices: tuple[NcclChoice, ...] = ()
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    case: Case | None
+    plan: PlanSettings | None = None
+    ladders: tuple[Ladder, ...] = ()
+    deadlines: Deadlines | None = None
+
+
+class Member:
+    """Joins a sweep. `stop()` turns true when this rank was told to leave."""
+
+    def __init__(
+        self, seat: Seat, control: Control, nursery: Nursery, stop: Callable[[], bool]
+    ) -> None:
+        self.seat, self._control, self._nursery, self._stop = seat, control, nursery, stop
+        self._listener: preflight.Listener | None = None
+        self._layout: Layout | None = None
+
+    def arrive(self) -> None:
+        """The leading rank of a node publishes its facts and starts to answer probes."""
+        if not self.seat.leads:
+            return
+        first = self.seat.rank - self.seat.local_rank
+        local = range(self.seat.local_ranks)
+        facts = host_facts.gather(
+            node_rank=self.seat.node,
+            ranks=tuple(first + i for i in local),
+            local_ranks=tuple(local),
+        )
+        addresses = [
+            address.address
+            for interface in facts.interfaces
+            if interface.up and interface.kind != "loopback"
+            for address in interface.addresses
+            if address.scope == "global"
+        ]
+        self._listener = preflight.Listener({a: a for a in addresses}, facts.identity)
+        ports = self._listener.ports
+        self._control.put(f"facts/{self.seat.node}", Arrival(facts=facts, ports=dict(ports)))
+
+    def learn(self) -> Layout | None:
+        """This host's layout; None when rank 0 ended the sweep or never answered."""
+        self._layout = self._control.get(f"layout/{self.seat.node}", Layout, deadline_s=_LAYOUT_S)
+        return self._layout
+
+    def probe(self) -> None:
+        """The leading rank probes its peers and asks NCCL about each candidate's setting."""
+        layout = self._layout
+        if layout is None or not self.seat.leads:
+            return
+        pairs = preflight.probe(layout.host, layout.peers)
+        choices = tuple(
+            nccl.ask(setting.ask)
+            for setting in layout.settings.values()
+            if setting.ask is not None
+        )
+        self._control.put(f"probed/{self.seat.node}", Probed(pairs=pairs, choices=choices))
+
+    def attend(self) -> str | None:
+        """Run every case that rank 0 orders, until it says the end.
+
+        Returns a sentence when the sweep ended in another way, None otherwise.
+        """
+        number = 0
+        while not self._stop():
+            order = self._control.get(f"case/{number}", Order, deadline_s=_NEXT_CASE_S)
+            if order is None:
+                if self._stop() or self._control.has("bye"):
+                    return None
+                return f"rank 0 gave no order for {_NEXT_CASE_S:g} s: it has stopped or is gone"
+            if order.case is None:
+                return None
+            self.run(order)
+            number += 1
+        self.leave()
+        return None
+
+    def run(self, order: Order) -> None:
+        """This rank's part of one case: worker, outcome, and the host's counters around it."""
+        case, layout = order.case, self._layout
+        assert case is not None and layout is not None and order.plan and order.deadlines
+        setting = layout.settings[case.candidate]
+        among = setting.ranks or tuple(range(self.seat.ranks))
+        before = counters.snapshot() if self.seat.leads else None
+        log: tuple[str, ...] = ()
+        if self.seat.rank in among:
+            request = self._request(order, setting, among)
+            agent = Agent(self._control, self._nursery, layout.host)
+            end = agent.run(case.number, request, order.deadlines, self._stop)
+            log = end.nccl_log
+            self._control.put(f"end/{case.number}/{self.seat.rank}", end)
+        if before is not None:
+            evidence = counters.difference(before, counters.snapshot(), layout.host)
+            evidence = msgspec.structs.replace(evidence, nccl_log=log)
+            self._control.put(f"evidence/{case.number}/{self.seat.node}", evidence)
+
+    def _request(self, order: Order, setting: Setting, among: tuple[int, ...]) -> Request:
+        layout, case, plan = self._layout, order.case, order.plan
+        assert layout is not None and case is not None and plan is not None
+        store = self._control.address
+        return Request(
+            rank=among.index(self.seat.rank),
+            ranks=len(among),
+            global_rank=self.seat.rank,
+            local_rank=self.seat.local_rank,
+            backend=layout.backend,
+            environment=setting.environment,
+            store_host=store.host,
+            store_port=store.port,
+            prefix=f"{store.prefix}/group/{case.number}",
+            settings=plan,
+            ladders=order.ladders,
+            devices=setting.devices,
+        )
+
+    def leave(self) -> None:
+        """Tell rank 0 that this rank was ended from outside, if it can still be told."""
+        try:
+            self._control.put(f"left/{self.seat.rank}", time.time())
+        except StoreGone:
+            pass
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()

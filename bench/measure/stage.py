@@ -1,0 +1,304 @@
+"""The life of one rank in a sweep, from torchrun's hands to the end: what the entry point calls.
+
+Opening a stage forks the nursery (while the process is still single-threaded), joins the store and
+starts to listen for signals. Rank 0 then conducts through it; every other rank attends.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import msgspec
+import torch
+
+from bench.facts import host as host_facts
+from bench.measure import process, worker
+from bench.measure.conductor import Conductor
+from bench.measure.control import Control, StoreGone
+from bench.measure.member import Layout, Member, Seat, Setting
+from bench.measure.nursery import Nursery
+from bench.measure.preflight import Peer
+from bench.measure.worker import Ladder
+from bench.plan import cases, sizes
+from bench.records import (
+    Backend,
+    BadInput,
+    Candidate,
+    Case,
+    HostFacts,
+    PreflightPair,
+    RankOutcome,
+    Report,
+    Session,
+)
+
+
+class Stage:
+    """One rank's part; built by `open`."""
+
+    def __init__(self, seat: Seat, control: Control, nursery: Nursery) -> None:
+        self.seat, self._control = seat, control
+        self._told_by: str | None = None
+        control.stop = self._stopped
+        self._member = Member(seat, control, nursery, self._stopped)
+        self._conductor = Conductor(control, self._member)
+        self._missing: list[str] = []
+        self._dismissed = False
+
+    @classmethod
+    @contextmanager
+    def open(cls) -> Iterator[Stage]:
+        """Join the sweep that torchrun started; BadInput where there is none to join."""
+        seat = Seat.from_torchrun()
+        process.set_name(f"b{seat.rank}:agent")
+        nursery = Nursery(worker.serve)
+        try:
+            control = Control.from_torchrun()
+            if seat.ranks < 2:
+                raise BadInput(
+                    "nothing to measure: one rank has no peer; start at least two, for example "
+                    "torchrun --nproc-per-node 2 bench/sweep.py"
+                )
+            stage = cls(seat, control, nursery)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, stage._on_signal)
+            try:
+                yield stage
+            finally:
+                stage._member.close()
+        finally:
+            nursery.close()
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._told_by = signal.Signals(number).name
+
+    def _stopped(self) -> bool:
+        return self._told_by is not None
+
+    # ------------------------------------------------------------------- every rank but 0
+
+    def attend(self) -> int:
+        """Take part until rank 0 ends the sweep; this rank's exit status."""
+        said: str | None
+        try:
+            self._member.arrive()
+            if self._member.learn() is None:
+                return 0 if self._control.has("bye") or self._stopped() else 1
+            self._member.probe()
+            said = self._member.attend()
+        except StoreGone:
+            said = (
+                None if self._stopped() else "torchrun's store has gone: rank 0's host has ended"
+            )
+        if said is not None:
+            print(f"fabric-bench: rank {self.seat.rank}: {said}", file=sys.stderr, flush=True)
+        return 0 if said is None else 1
+
+    # ---------------------------------------------------------------------------- rank 0
+
+    def facts(self) -> tuple[HostFacts, ...]:
+        """Every host's facts, labels made unique; nodes that stayed silent end up in missing()."""
+        self._member.arrive()
+        arrived = self._conductor.arrivals()
+        hosts = host_facts.label_hosts([a.facts for a in arrived if a is not None])
+        label = {host.identity: host.host for host in hosts}
+        self._node_host = {
+            node: label[a.facts.identity] for node, a in enumerate(arrived) if a is not None
+        }
+        self._ports = {
+            label[a.facts.identity]: a.ports for a in reversed(arrived) if a is not None
+        }
+        for node, arrival in enumerate(arrived):
+            if arrival is None and not self._stopped():
+                self._missing.append(f"node {node} sent no facts: its agents are gone or stopped")
+        return hosts
+
+    def backend(self, wanted: Backend | None, hosts: Sequence[HostFacts]) -> Backend:
+        """nccl where every host has a GPU, else gloo; BadInput when nccl is wanted without."""
+        without = [host.host for host in hosts if not host.gpus]
+        if wanted == "nccl" and (without or not torch.cuda.is_available()):
+            raise BadInput(f"--backend nccl needs a GPU on every host; none on {without[0]}")
+        if wanted is not None:
+            return wanted
+        return "gloo" if without or not torch.cuda.is_available() else "nccl"
+
+    def preflight(
+        self, hosts: Sequence[HostFacts], candidates: Sequence[Candidate], backend: Backend
+    ) -> tuple[tuple[HostFacts, ...], tuple[PreflightPair, ...]]:
+        """Lay out the sweep to all members and gather their probes and NCCL's answers."""
+        layouts = {
+            node: Layout(
+                host=host,
+                backend=backend,
+                settings=_settings(host, candidates),
+                peers=self._peers(host, hosts, candidates),
+            )
+            for node, host in self._node_host.items()
+        }
+        self._conductor.lay_out(layouts)
+        self._member.learn()
+        self._member.probe()
+        probed = self._conductor.probes()
+        pairs = [pair for one in probed if one is not None for pair in one.pairs]
+        answers = {
+            self._node_host[node]: one.choices
+            for node, one in enumerate(probed)
+            if one is not None and node in self._node_host
+        }
+        for node, one in enumerate(probed):
+            if one is None and node in self._node_host and not self._stopped():
+                self._missing.append(f"{self._node_host[node]} sent no preflight results")
+        informed = tuple(
+            msgspec.structs.replace(
+                host, nccl_choices=(*host.nccl_choices, *answers.get(host.host, ()))
+            )
+            for host in hosts
+        )
+        return informed, tuple(pairs)
+
+    def _peers(
+        self, host: str, hosts: Sequence[HostFacts], candidates: Sequence[Candidate]
+    ) -> tuple[Peer, ...]:
+        identity = {h.host: h.identity for h in hosts}
+        return tuple(
+            Peer(
+                host=other,
+                candidate=candidate.name,
+                address=address,
+                port=self._ports[other][address],
+                identity=identity[other],
+            )
+            for candidate in candidates
+            if candidate.kind == "network" and candidate.outcome == "planned"
+            for other, address in candidate.addresses.items()
+            if other != host and host in candidate.addresses and address in self._ports[other]
+        )
+
+    def sessions(
+        self, report: Report, *, began: float, starting: Callable[[Case], None]
+    ) -> Iterator[Session]:
+        """Run the plan's cases one after the other; yields each session as it ends.
+
+        Ends early when told to stop, when a rank is lost, or when the budget is spent; missing()
+        then says so. `began` is the monotonic time at which the budget started to run.
+        """
+        plan = report.plan
+        assert plan is not None, "a report without a plan cannot be measured"
+        if self._missing:
+            yield self._absent(report)
+            return
+        by_name = {candidate.name: candidate for candidate in report.candidates}
+        grids: dict[tuple[str, str], tuple[int, ...]] = {}
+        given_up: set[str] = set()
+        durations: list[float] = []
+        for case in plan.cases:
+            candidate = by_name[case.candidate]
+            if candidate.outcome != "planned" or candidate.name in given_up:
+                continue
+            elapsed = time.monotonic() - began
+            mean_s = sum(durations) / len(durations) if durations else 0.0
+            if not cases.fits(plan, case, elapsed_s=elapsed, mean_case_s=mean_s):
+                self._missing.append(
+                    f"the budget of {plan.settings.budget_s:g} s was spent after {elapsed:.0f} s; "
+                    f"session {case.session + 1} of {case.candidate} and what follows was not run"
+                )
+                return
+            starting(case)
+            try:
+                session = self._conductor.run(
+                    case, candidate, plan.settings,
+                    self._ladders(report, candidate, grids), report.hosts, report.backend,
+                )  # fmt: skip
+            except StoreGone:
+                self._missing.append("torchrun's store has gone: the sweep ended there")
+                return
+            durations.append(session.duration_s)
+            for collective in plan.settings.collectives:
+                measured = tuple(
+                    s.size_bytes for s in session.samples
+                    if s.collective == collective and s.group == "fit"
+                )  # fmt: skip
+                if session.outcome == "measured":
+                    grids.setdefault((candidate.name, collective), measured)
+            if session.outcome in ("hung", "failed") and session.phase != "midrun":
+                given_up.add(candidate.name)  # it would only fail the same way again
+            yield session
+            if self._told_by is not None:
+                self._missing.append(f"{self._told_by} ended the sweep")
+                return
+            if self._conductor.lost:
+                ranks = ", ".join(str(rank) for rank in self._conductor.lost)
+                self._missing.append(f"rank {ranks} stopped answering: the sweep ended there")
+                return
+
+    def _ladders(
+        self,
+        report: Report,
+        candidate: Candidate,
+        grids: Mapping[tuple[str, str], tuple[int, ...]],
+    ) -> list[Ladder]:
+        """The first session of a candidate finds out how far its sizes go; others repeat them."""
+        plan = report.plan
+        assert plan is not None
+        ladders = []
+        for collective in plan.settings.collectives:
+            known = grids.get((candidate.name, collective))
+            grid = known or plan.sizes_bytes
+            ladders.append(
+                Ladder(
+                    collective=collective,
+                    sizes_bytes=grid,
+                    held_out=sizes.held_out(grid, self.seat.ranks)
+                    if plan.settings.held_out
+                    else (),
+                    ends_early=known is None and plan.settings.early_stop,
+                )
+            )
+        return ladders
+
+    def _absent(self, report: Report) -> Session:
+        """What stands for the sweep when not everybody came: no group of all ranks can form."""
+        here = {rank: host.host for host in report.hosts for rank in host.ranks}
+        ranks = tuple(
+            RankOutcome(rank=rank, host=here.get(rank, "?"), outcome="lost")
+            for rank in range(self.seat.ranks)
+            if rank not in here
+        )
+        return Session(
+            case=Case(number=0, candidate="(default)", session=0), outcome="hung",
+            phase="rendezvous", reason="; ".join(self._missing), ranks=ranks,
+        )  # fmt: skip
+
+    def missing(self) -> tuple[str, ...]:
+        """Sentences: what was not measured, and why."""
+        return tuple(self._missing)
+
+    def dismiss(self) -> None:
+        """Let all members go; may be called again."""
+        if self._dismissed:
+            return
+        self._dismissed = True
+        try:
+            self._conductor.finish()
+        except StoreGone:
+            pass  # then there is nobody left to tell
+
+
+def _settings(host: str, candidates: Sequence[Candidate]) -> dict[str, Setting]:
+    return {
+        candidate.name: Setting(
+            environment={**candidate.environment, **candidate.per_host.get(host, {})},
+            ranks=candidate.ranks,
+            devices=candidate.devices,
+            ask=f"={candidate.interfaces[host]}"
+            if candidate.kind == "network"
+            and candidate.transport == "socket"
+            and host in candidate.interfaces
+            else None,
+        )
+        for candidate in candidates
+    }

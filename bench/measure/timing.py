@@ -1,0 +1,83 @@
+"""One cell: warm up, time in batches, stop when the median is known, check the values.
+
+Every rank takes the same decision because it decides on the same numbers: each batch's times are
+all-reduced to their maximum and minimum over ranks, outside the timed region. The clock and the
+group are handed in, so the whole loop is tested with scripted ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from bench.measure.clock import Clock
+from bench.measure.collectives import Call
+from bench.measure.stopping import Rule, Warmup
+from bench.records import Sample
+
+_BATCH_S = 1.0  # a batch is cut to about this long, so that the agent hears from slow cells
+_FIRST_CALL_S = 1.0  # what a first call is announced with; the agent's deadline adds its patience
+
+
+class Group(Protocol):
+    """What timing needs of a process group: agree on numbers."""
+
+    def extremes(self, times: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Per position the largest and the smallest over ranks; the same answer on every rank."""
+        ...
+
+    def total(self, count: int) -> int:
+        """The sum of `count` over ranks."""
+        ...
+
+
+def measure(
+    name: str,
+    call: Call,
+    clock: Clock,
+    group: Group,
+    warmup: Warmup,
+    rule: Rule,
+    *,
+    turns: int = 1,
+    only_slowest: bool = False,
+    announce: Callable[[float], None] = lambda expect_s: None,
+) -> Sample:
+    """Time one collective at one size.
+
+    `turns`: consecutive calls that share one time, because the backend's interfaces take turns.
+    `announce(seconds)` is told before each stretch how long it should take. Times are in seconds
+    per call. Raises whatever the backend raises when a peer has gone.
+    """
+    warm: list[float] = []
+    wrong, one_s = 0, _FIRST_CALL_S
+    while more := warmup.next_batch(warm):
+        announce(one_s * more)
+        call.refill()
+        warm += group.extremes(clock.times(call.run, more))[0]
+        wrong += call.wrong() if more == 1 else 0
+        one_s = min(warm[-more:])
+    calls = turns * clock.calls_per_time(one_s)
+    times: list[float] = []
+    fastest: list[float] = []
+    while more := rule.next_batch(times, sum(times) * calls):
+        more = max(1, min(more, int(_BATCH_S / (one_s * calls))))
+        announce(one_s * calls * more)
+        call.refill()
+        high, low = group.extremes(clock.times(call.run, more, calls))
+        times += high
+        fastest += low
+    announce(one_s)
+    call.refill()
+    call.run()
+    wrong += call.wrong()
+    return Sample(
+        collective=name,
+        size_bytes=call.size_bytes,
+        times_s=tuple(times),
+        times_min_s=() if only_slowest else tuple(fastest),
+        calls_per_time=calls,
+        warmup_calls=len(warm),
+        settled=not warmup.unsettled(warm),
+        wrong=group.total(wrong),
+    )

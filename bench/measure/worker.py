@@ -1,0 +1,218 @@
+"""The worker: one rank of one session. Forms the group, runs its cells, says how far it is.
+
+It is forked by the nursery with nothing initialised, sets the candidate's environment, and passes
+through the phases rendezvous, init, first, midrun, end; its process name shows the phase. Messages
+go to the agent as JSON lines: {"phase"}, {"busy", "expect_s"}, {"sample"}, {"group_s"}, {"done"}
+or {"error"}. The worker never gives up by itself: deadlines are the agent's.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import torch
+import torch.distributed as dist
+from torch.distributed import PrefixStore, Store, TCPStore
+
+from bench.measure import process, timing
+from bench.measure.clock import Clock, CpuClock, CudaClock
+from bench.measure.collectives import COLLECTIVES, DTYPES, Place
+from bench.measure.stopping import Rule, Warmup
+from bench.plan.sizes import plateau
+from bench.records import Phase, PlanSettings, Sample
+
+# The backend's own timeout must never fire before the agent's deadline: gloo's would come after
+# 75 s of silence, with a message that names no rank.
+_BACKEND_TIMEOUT = timedelta(hours=1)
+_MAX_ERROR = 600  # characters of a backend's message that are worth keeping
+
+
+class Ladder(msgspec.Struct, frozen=True):
+    """The sizes of one collective: `ends_early` lets the plateau rule cut them short."""
+
+    collective: str
+    sizes_bytes: tuple[int, ...]
+    held_out: tuple[int, ...] = ()
+    ends_early: bool = False
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a worker needs to know; crosses the nursery's socket as JSON."""
+
+    rank: int  # within the case's group
+    ranks: int
+    global_rank: int
+    local_rank: int
+    backend: str
+    environment: dict[str, str | None]
+    store_host: str
+    store_port: int
+    prefix: str
+    settings: PlanSettings
+    ladders: tuple[Ladder, ...]
+    devices: int = 1
+    stacks_file: str = os.devnull
+    log_file: str | None = None
+
+
+class Voice:
+    """The worker's end of the pipe."""
+
+    def __init__(self, pipe: int, rank: int) -> None:
+        self._pipe, self._rank = pipe, rank
+
+    def say(self, message: dict[str, Any]) -> None:
+        data = msgspec.json.encode(message) + b"\n"
+        while data:
+            data = data[os.write(self._pipe, data) :]
+
+    def phase(self, phase: Phase) -> None:
+        process.set_name(f"b{self._rank}:{phase}")
+        self.say({"phase": phase})
+
+
+class TorchGroup:
+    """timing.Group over the default process group."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def extremes(self, times: Sequence[float]) -> tuple[list[float], list[float]]:
+        vector = torch.tensor([*times, *(-t for t in times)], dtype=torch.float64)
+        vector = vector.to(self._place.device)
+        dist.all_reduce(vector, op=dist.ReduceOp.MAX)
+        both = vector.tolist()
+        return both[: len(times)], [-t for t in both[len(times) :]]
+
+    def total(self, count: int) -> int:
+        number = torch.tensor([count], dtype=torch.int64, device=self._place.device)
+        dist.all_reduce(number)
+        return int(number.item())
+
+
+def serve(message: dict[str, Any], pipe: int) -> None:
+    """Run one request in a freshly forked process; every failure becomes an {"error"} message."""
+    request = msgspec.convert(message, Request)
+    voice = Voice(pipe, request.global_rank)
+    with open(request.stacks_file, "w") as stacks:  # noqa: PTH123 (os.devnull is no Path to make)
+        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
+        try:
+            _session(request, voice)
+        except Exception as error:  # noqa: BLE001 - whatever the backend raises is the result
+            text = f"{type(error).__name__}: {error}".strip()
+            voice.say({"error": text[:_MAX_ERROR]})
+            os._exit(1)
+        voice.say({"done": True})
+
+
+def _session(request: Request, voice: Voice) -> None:
+    for name, value in request.environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    if request.log_file is not None:
+        os.environ["NCCL_DEBUG_FILE"] = request.log_file
+    voice.phase("rendezvous")
+    store = _meet(request)
+    voice.phase("init")
+    started = time.perf_counter()
+    place = _join(request, store)
+    voice.say({"group_s": time.perf_counter() - started})
+    clock: Clock = CudaClock(place.device) if request.backend == "nccl" else CpuClock()
+    group = TorchGroup(place)
+    voice.phase("first")
+    first = True
+    for ladder in request.ladders:
+        fitted: list[int] = []
+        medians: list[float] = []
+        for size in sorted((*ladder.sizes_bytes, *ladder.held_out)) if ladder.ends_early else (
+            *ladder.sizes_bytes,
+            *ladder.held_out,
+        ):  # fmt: skip
+            sample = _cell(request, ladder, size, place, clock, group, voice)
+            if first:
+                voice.phase("midrun")
+                first = False
+            if request.rank == 0:
+                voice.say({"sample": msgspec.to_builtins(sample)})
+            if sample.group == "fit":
+                fitted.append(sample.size_bytes)
+                medians.append(_median(sample.times_s))
+            if ladder.ends_early and plateau(fitted, medians):
+                break
+    voice.phase("end")
+    dist.barrier()  # nobody closes connections while a peer is still in its last call
+    dist.destroy_process_group()
+
+
+def _meet(request: Request) -> Store:
+    """Everybody has registered in the store: the last one to come opens the door."""
+    store = PrefixStore(
+        request.prefix,
+        TCPStore(
+            request.store_host, request.store_port, is_master=False, timeout=_BACKEND_TIMEOUT
+        ),
+    )
+    if store.add("here", 1) == request.ranks:
+        store.set("all", "1")
+    store.wait(["all"], _BACKEND_TIMEOUT)
+    return store
+
+
+def _join(request: Request, store: Store) -> Place:
+    """Form the process group; over NCCL eagerly, so that its failure is seen in this phase."""
+    device = torch.device("cpu")
+    if request.backend == "nccl":
+        count = torch.cuda.device_count()
+        device = torch.device("cuda", request.local_rank % count)
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        request.backend,
+        store=store,
+        rank=request.rank,
+        world_size=request.ranks,
+        timeout=_BACKEND_TIMEOUT,
+        device_id=device if request.backend == "nccl" else None,
+    )
+    return Place(request.rank, request.ranks, device, DTYPES[request.settings.dtype])
+
+
+def _cell(
+    request: Request,
+    ladder: Ladder,
+    size: int,
+    place: Place,
+    clock: Clock,
+    group: TorchGroup,
+    voice: Voice,
+) -> Sample:
+    collective = COLLECTIVES[ladder.collective]
+    label = f"{ladder.collective} {size}"
+
+    def announce(expect_s: float) -> None:
+        voice.say({"busy": label, "expect_s": expect_s})
+
+    call = collective.prepare(size, place)
+    sample = timing.measure(
+        ladder.collective, call, clock, group, Warmup.of(request.settings),
+        Rule.of(request.settings, call.size_bytes),
+        turns=request.devices, only_slowest=collective.only_slowest, announce=announce,
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        sample,
+        dtype=request.settings.dtype,
+        group="held-out" if size in ladder.held_out else "fit",
+    )
+
+
+def _median(times: Sequence[float]) -> float:
+    ordered = sorted(times)
+    return ordered[len(ordered) // 2]

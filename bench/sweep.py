@@ -1,0 +1,156 @@
+"""torchrun's entry: `torchrun --nproc-per-node 2 bench/sweep.py`. Rank 0 conducts, all take part.
+
+    facts -> plan -> measure -> model -> judge -> report
+
+Exit status: 0 the job was done; 1 findings at or above --fail-on; 2 it could not be done. torchrun
+turns any failure into its own exit 1; the true status also stands in the run's folder (`status`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if __name__ == "__main__":  # torchrun put bench/ first on the path: modules are bench.X, never X
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+# Before numpy and torch are imported: the agent must stay single-threaded to fork workers, and
+# c10d's warnings about waits that our own deadlines end are not for the user.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
+import msgspec
+
+from bench.plan import options as command_line
+from bench.plan.options import Options
+from bench.records import SEVERITIES, BadInput, Fabric, PlanSettings, Report
+
+if TYPE_CHECKING:
+    from bench.measure.stage import Stage
+    from bench.report.journal import Journal
+
+_FAILS = {"none": len(SEVERITIES), **{name: i for i, name in enumerate(SEVERITIES)}}
+
+
+def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int:
+    """One rank's whole sweep; returns its exit status."""
+    speaks = os.environ.get("RANK", "0") == "0"
+    try:
+        options = command_line.parse(sys.argv[1:] if argv is None else argv)
+        if options.help is not None:
+            print(options.help if speaks else "", file=stdout or sys.stdout, end="")
+            return 0
+        return _take_part(options, stdout or sys.stdout)
+    except BadInput as error:
+        if speaks:
+            print(f"fabric-bench: {error}", file=sys.stderr, flush=True)
+        return 2
+
+
+def _take_part(options: Options, stdout: TextIO) -> int:
+    settings, fabric = _inputs(options)
+    from bench.measure.stage import Stage  # torch: a bad option is told without waiting for it
+
+    with Stage.open() as stage:
+        if stage.seat.rank != 0:
+            return stage.attend()
+        return _lead(options, settings, fabric, stage, stdout)
+
+
+def _inputs(options: Options) -> tuple[PlanSettings, Fabric | None]:
+    """The plan and the fabric that the command line names, checked on every rank alike."""
+    from bench.formats import shipped, toml_file
+
+    plan = toml_file.load(shipped.find("plans", options.plan), PlanSettings)
+    fabric = None
+    if options.fabric is not None:
+        fabric = toml_file.load(shipped.find("fabrics", options.fabric), Fabric)
+    return options.settings(plan), fabric
+
+
+def _lead(
+    options: Options, settings: PlanSettings, fabric: Fabric | None, stage: Stage, stdout: TextIO
+) -> int:
+    """Rank 0: the whole pipeline, one report, one status."""
+    from bench.report.journal import Journal
+
+    out = Path(options.out) if options.out else Path("reports") / _run_name()
+    with Journal(out) as journal:
+        code = 2
+        try:
+            report = _conduct(options, settings, fabric, stage, journal, stdout)
+            worst = max((_FAILS[f.severity] for f in report.findings), default=-1)
+            measured = any(line.points for line in report.lines)
+            code = (
+                1 if worst >= _FAILS[options.fail_on] else 0 if measured or report.findings else 2
+            )
+        finally:
+            stage.dismiss()
+            journal.status(code)
+    return code
+
+
+def _conduct(
+    options: Options, settings: PlanSettings, fabric: Fabric | None, stage: Stage,
+    journal: Journal, stdout: TextIO,
+) -> Report:  # fmt: skip
+    from bench.judge import expected
+    from bench.plan import candidates as candidate_search
+    from bench.plan import cases, reach
+    from bench.report import conclusion, tables
+    from bench.report.progress import Progress
+
+    began = time.monotonic()
+    hosts = stage.facts()
+    if fabric is not None:
+        expected.check_fabric(fabric, hosts)
+    backend = stage.backend(options.backend, hosts)
+    found = candidate_search.find(hosts, backend=backend, only=options.interfaces, fabric=fabric)
+    hosts, pairs = stage.preflight(hosts, found, backend)
+    candidates = reach.settle(found, pairs)
+    plan = cases.schedule(
+        settings, candidates, hosts, backend=backend, ranks=stage.seat.ranks, seed=options.seed,
+        fabric=fabric,
+    )
+    report = Report(
+        run=journal.out.name, verdict="inconclusive", backend=backend, labels=options.labels,
+        fabric=fabric, hosts=hosts, plan=plan, candidates=candidates, preflight=pairs,
+    )  # fmt: skip
+    journal.header(
+        hosts, plan, candidates, fabric, preflight=pairs, labels=options.labels, run=report.run
+    )
+    if not options.quiet:
+        print(tables.before(plan, hosts, candidates, fabric=fabric), file=stdout, flush=True)
+    sessions = []
+    with Progress(plan, quiet=options.quiet) as progress:
+        for session in stage.sessions(report, began=began, starting=progress.start):
+            sessions.append(session)
+            journal.append(session)
+            progress.end(session)
+    stage.dismiss()
+    missing = stage.missing()
+    report = conclusion.conclude(
+        msgspec.structs.replace(
+            report, sessions=tuple(sessions), missing=missing, complete=not missing
+        )
+    )
+    report = msgspec.structs.replace(report, duration_s=round(time.monotonic() - began, 1))
+    for sentence in journal.write(report):
+        print(f"fabric-bench: {sentence}", file=sys.stderr, flush=True)
+    screen = tables.screen(
+        report, folder=journal.out, colour=stdout.isatty(), header=options.quiet
+    )
+    print(screen, file=stdout, flush=True)
+    return report
+
+
+def _run_name() -> str:
+    return time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
