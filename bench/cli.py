@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -255,9 +254,7 @@ def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int
         return _could_not(_usage_sentence(error))
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # `| head` is enough said; the interpreter must not complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:  # click's answer to a reader that left (`| head`), with a status of 1
         return READER_LEFT
 
 
