@@ -1,0 +1,1 @@
+"""The catalogue's texts, one module per room of the catalogue; catalogue.py joins them."""

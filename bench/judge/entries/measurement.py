@@ -1,0 +1,60 @@
+"""Texts of the room "measurement": what limits the figures themselves."""
+
+from __future__ import annotations
+
+from bench.judge.entry import Entry
+
+ENTRIES = (
+    Entry(
+        code="wrong-result",
+        room="measurement",
+        title="a collective returned wrong values",
+        meaning="Elements of the result differ from what the collective must give. Training on "
+        "this path silently goes wrong; nothing else in the report matters as much.",
+        established="Every cell fills its buffers with known values and compares the result on "
+        "every rank, outside the timed part.",
+        remedy="Take the hosts out of service. Repeat per host and per path to see which one: "
+        "memory (ECC), PCIe, NVLink, NIC or switch; then firmware and NCCL version.",
+    ),
+    Entry(
+        code="unsettled",
+        room="measurement",
+        title="times were still moving when the budget ended",
+        meaning="Warm-up was not over, or the interval had not become narrow enough, for some "
+        "cells. Their figures stand with wide intervals.",
+        established="Two adjacent windows of calls still differed in median or spread, or the "
+        "99 % interval of the median was wider than asked when time was up.",
+        remedy="A longer plan (nightly or full), fewer candidates, or a quieter machine.",
+    ),
+    Entry(
+        code="skewed",
+        room="measurement",
+        title="ranks finish far apart",
+        meaning="Some ranks wait for others: entry is late on one, or a machine has too few "
+        "cores. The slowest rank's time is reported; the difference is waiting, not network.",
+        established="The median over calls of (slowest - fastest) / slowest exceeds 5 %, and the "
+        "difference exceeds 100 µs: 5 % of 20 µs is one scheduler tick of nothing.",
+        remedy="Pin ranks, stop what else runs, check clocks and NUMA placement. With more ranks "
+        "than half the cores it is to be expected.",
+    ),
+    Entry(
+        code="noisy",
+        room="measurement",
+        title="times scatter",
+        meaning="The spread of some cells is too large for the promised accuracy; they are shown "
+        "with their interval and weigh less in the fitted line.",
+        established="The interval over sessions, widened for autocorrelation, exceeds the plan's "
+        "aim. Expected at small sizes where ranks outnumber half the cores.",
+        remedy="More sessions, a quieter machine, fewer ranks per core.",
+    ),
+    Entry(
+        code="measurement-failed",
+        room="measurement",
+        title="a case could not be measured",
+        meaning="Every rank ended with an error instead of hanging, and no rank or network could "
+        "be singled out. The other candidates were measured.",
+        established="The workers' own errors; the first one is quoted.",
+        remedy="Read the quoted error and the log tail in report.json; run this candidate alone "
+        "with --interface NAME and NCCL_DEBUG=INFO.",
+    ),
+)

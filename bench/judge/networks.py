@@ -1,0 +1,252 @@
+"""A report, indexed the way the judge asks: who was chosen, who was expected, who worked.
+
+In: a Report with hosts, candidates, preflight and lines. Out: `Networks`, which answers questions
+about one candidate or host without judging. The default's own path is what was measured to carry
+bytes where that is known, else what NCCL's rules predict (they are kept apart by `path_basis`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench.judge import expected
+from bench.judge.ratio import busbw_at, quotient
+from bench.records import (
+    Candidate,
+    CostLine,
+    FabricNetwork,
+    HostFacts,
+    Interface,
+    Interval,
+    NcclChoice,
+    PreflightPair,
+    Report,
+)
+
+BROKEN_OUTCOMES = ("unreachable", "hung", "failed")
+# A carrier moves at least this share of a session's bytes. Control traffic of our own is 0.05 % of
+# a 100 Mbit/s network; two interfaces that share channels evenly carry half each, eight an eighth.
+CARRIER_SHARE = 0.05
+LARGE_BYTES = 64 * 1024  # below, times are latency and the noise of a busy CPU
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Questions about one report."""
+
+    report: Report
+
+    @cached_property
+    def hosts(self) -> dict[str, HostFacts]:
+        return {facts.host: facts for facts in self.report.hosts}
+
+    @property
+    def several_hosts(self) -> bool:
+        return len(self.report.hosts) > 1
+
+    @cached_property
+    def default(self) -> Candidate | None:
+        return next((c for c in self.report.candidates if c.kind == "default"), None)
+
+    @cached_property
+    def networks(self) -> tuple[Candidate, ...]:
+        return tuple(c for c in self.report.candidates if c.kind == "network")
+
+    @cached_property
+    def collectives(self) -> tuple[str, ...]:
+        """Collectives that have lines, in the plan's order, so the first is the headline."""
+        planned = self.report.plan.settings.collectives if self.report.plan else ()
+        seen = dict.fromkeys((*planned, *(line.collective for line in self.report.lines)))
+        return tuple(name for name in seen if any(x.collective == name for x in self.report.lines))
+
+    @cached_property
+    def _lines(self) -> dict[tuple[str, str], CostLine]:
+        return {(line.candidate, line.collective): line for line in self.report.lines}
+
+    def line(self, candidate: Candidate, collective: str) -> CostLine | None:
+        return self._lines.get((candidate.name, collective))
+
+    def speed(self, candidate: Candidate, collective: str) -> Interval | None:
+        """busbw in 1e9 bytes/s at large sizes: the fitted one, else the largest size's."""
+        line = self.line(candidate, collective)
+        if line is None:
+            return None
+        if line.busbw_gbs is not None:
+            return line.busbw_gbs
+        points = [p for p in line.points if p.group == "fit" and p.size_bytes >= LARGE_BYTES]
+        if not points:
+            return None
+        last = max(points, key=lambda point: point.size_bytes)
+        return busbw_at(last)
+
+    def ratio(self, fast: Candidate, slow: Candidate, collective: str) -> Interval | None:
+        """How many times faster `fast` is at large sizes, with a 95 % interval.
+
+        Two lines where both are fitted, else the largest size that both measured. The two are
+        independent measurements, so half-widths of the logs add in squares.
+        """
+        a, b = self.line(fast, collective), self.line(slow, collective)
+        if a is None or b is None:
+            return None
+        if a.busbw_gbs is not None and b.busbw_gbs is not None:
+            return quotient(a.busbw_gbs, b.busbw_gbs)
+        common = {p.size_bytes: p for p in a.points if p.size_bytes >= LARGE_BYTES}
+        shared = [p for p in b.points if p.size_bytes in common]
+        if not shared:
+            return None
+        last = max(shared, key=lambda point: point.size_bytes)
+        return quotient(busbw_at(common[last.size_bytes]), busbw_at(last))
+
+    # ------------------------------------------------------------------ what NCCL would do
+
+    def choice(self, host: str) -> NcclChoice | None:
+        """NCCL's choice with the environment as it is."""
+        facts = self.hosts.get(host)
+        choices = facts.nccl_choices if facts else ()
+        return next((choice for choice in choices if choice.setting is None), None)
+
+    def setting(self, host: str) -> tuple[str | None, str | None]:
+        """The value of NCCL_SOCKET_IFNAME in force on a host, and where it comes from."""
+        facts = self.hosts[host]
+        value = facts.environment.get("NCCL_SOCKET_IFNAME")
+        if value is not None:
+            return value, "environment"
+        for conf in facts.nccl_conf:
+            if "NCCL_SOCKET_IFNAME" in conf.settings:
+                return conf.settings["NCCL_SOCKET_IFNAME"], conf.path
+        return None, None
+
+    def predicted(self, host: str) -> tuple[str, ...]:
+        """Interfaces that carry a host's data with the environment as it is, by NCCL's rules."""
+        facts = self.hosts.get(host)
+        if facts and facts.data_path and facts.data_path.interfaces:
+            return facts.data_path.interfaces
+        if self.default and host in self.default.interfaces:
+            return parts(self.default.interfaces[host])
+        return ()
+
+    @property
+    def path_basis(self) -> str:
+        """Basis "measured" where bytes of the default case were counted over NCCL, else
+        "predicted". Over gloo the default case runs on the predicted interfaces: that it used
+        them shows only that gloo does as it is told."""
+        default = self.default
+        counted = default is not None and self.report.backend == "nccl" and default.carried
+        return "measured" if counted else "predicted"
+
+    def path(self, host: str) -> tuple[str, ...]:
+        """Interfaces that carry a host's data in the default case, on the basis `path_basis`."""
+        if self.path_basis == "measured" and self.default is not None:
+            shares = self.shares(self.default, host)
+            measured = tuple(name for name, share in shares.items() if share >= CARRIER_SHARE)
+            if measured:
+                return measured
+        return self.predicted(host)
+
+    def meets(self, candidate: Candidate) -> tuple[str, ...]:
+        """Hosts whose NCCL holds its bootstrap on this candidate."""
+        found = []
+        for host, name in candidate.interfaces.items():
+            choice = self.choice(host)
+            if choice and choice.bootstrap in parts(name):
+                found.append(host)
+        return tuple(found)
+
+    def carries(self, candidate: Candidate) -> tuple[str, ...]:
+        """Hosts whose default data path includes this candidate's interface."""
+        return tuple(
+            host
+            for host, name in candidate.interfaces.items()
+            if set(parts(name)) & set(self.path(host))
+        )
+
+    def chosen(self, candidate: Candidate) -> bool:
+        """Whether the default case needs this network, for meeting or for data."""
+        return bool(self.meets(candidate) or self.carries(candidate))
+
+    @cached_property
+    def other_transport(self) -> str | None:
+        """The kind, rdma or plugin, where NCCL's data leaves the sockets behind on some host."""
+        for facts in self.report.hosts:
+            if facts.data_path and facts.data_path.transport in ("rdma", "plugin"):
+                return facts.data_path.transport
+        return None
+
+    # ------------------------------------------------------------------ what was expected
+
+    def expected(self, candidate: Candidate) -> FabricNetwork | None:
+        return expected.network_of(candidate, self.report.fabric, self.report.hosts)
+
+    @cached_property
+    def data_networks(self) -> tuple[Candidate, ...]:
+        """Candidates that the fabric file calls data; empty without a fabric file."""
+        matched = [(c, self.expected(c)) for c in self.networks]
+        return tuple(c for c, network in matched if network and network.role == "data")
+
+    @cached_property
+    def best(self) -> Candidate | None:
+        """The fastest measured network that joins all hosts; of the fabric's data networks where
+        one of them works: a storage network may be faster and still is not NCCL's."""
+        whole = [c for c in self.networks if c.outcome == "measured" and self.joins_all(c)]
+        data = [c for c in whole if c in self.data_networks]
+        speeds = [(self._headline(c), -at, c) for at, c in enumerate(data or whole)]
+        return max(speeds, key=lambda entry: entry[:2])[2] if speeds else None
+
+    def joins_all(self, candidate: Candidate) -> bool:
+        return not candidate.ranks and set(self.hosts) <= set(candidate.interfaces)
+
+    def _headline(self, candidate: Candidate) -> float:
+        for collective in self.collectives:
+            speed = self.speed(candidate, collective)
+            if speed is not None:
+                return speed.value
+        return 0.0
+
+    # ------------------------------------------------------------------ what was seen
+
+    def pairs(self, candidate: Candidate) -> tuple[PreflightPair, ...]:
+        return tuple(p for p in self.report.preflight if p.candidate == candidate.name)
+
+    def interface(self, host: str, name: str) -> Interface | None:
+        facts = self.hosts.get(host)
+        return next((i for i in facts.interfaces if i.name == name), None) if facts else None
+
+    def members(self, candidate: Candidate) -> list[tuple[str, Interface]]:
+        """(host, interface) of a candidate, as far as the facts know them."""
+        found = []
+        for host, names in candidate.interfaces.items():
+            for name in parts(names):
+                interface = self.interface(host, name)
+                if interface is not None:
+                    found.append((host, interface))
+        return found
+
+    def shares(self, candidate: Candidate, host: str) -> dict[str, float]:
+        """Share of the bytes of a candidate's sessions that each interface of a host carried.
+
+        Interfaces under a master (bond, bridge) and VLAN parents count the same bytes again and
+        are left out, as is loopback."""
+        carried = candidate.carried.get(host, {})
+        kept = {}
+        for name, count in carried.items():
+            interface = self.interface(host, name)
+            if interface is not None and interface.kind == "loopback":
+                continue
+            if interface is not None and interface.master in carried:
+                continue
+            if any(other.startswith(f"{name}.") for other in carried):
+                continue
+            kept[name] = count
+        total = sum(kept.values())
+        return {name: count / total for name, count in kept.items()} if total else {}
+
+
+def parts(names: str) -> tuple[str, ...]:
+    """The interfaces of "mgmt0+data0"."""
+    return tuple(name for name in names.split("+") if name)
+
+
+def interfaces_of(candidate: Candidate, host: str) -> set[str]:
+    """The interfaces that a candidate uses on a host."""
+    return set(parts(candidate.interfaces.get(host, "")))

@@ -1,0 +1,110 @@
+"""Words that several rules share: lists of hosts, interfaces of a candidate, who set what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bench.judge.networks import Networks
+from bench.records import Candidate, Evidence
+
+SHOWN = 4  # names in a sentence; the rest is counted, and `where` has them all
+
+
+def listed(names: Iterable[str]) -> str:
+    """ "host1", "host1 and host2", "host1, host2, host3, host4 and 60 more"."""
+    all_names = list(dict.fromkeys(names))
+    shown = all_names[:SHOWN]
+    if len(all_names) > SHOWN:
+        return f"{', '.join(shown)} and {len(all_names) - SHOWN} more"
+    if len(shown) > 1:
+        return f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return "".join(shown)
+
+
+def carrier(candidate: Candidate, hosts: Sequence[str] = ()) -> str:
+    """ "data0", or "data (ens1f0 on host1, enp65s0 on host2)" where hosts name it differently."""
+    chosen = {h: n for h, n in candidate.interfaces.items() if not hosts or h in hosts}
+    names = set(chosen.values())
+    if len(names) == 1:
+        return names.pop()
+    told = [f"{name} on {host}" for host, name in list(chosen.items())[:SHOWN]]
+    more = f", … {len(chosen)} hosts" if len(chosen) > SHOWN else ""
+    return f"{candidate.name} ({', '.join(told)}{more})"
+
+
+def single(names: Iterable[str]) -> str | None:
+    """The name that all have in common, for `where`; None where they differ."""
+    distinct = set(names)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def opening(net: Networks) -> str:
+    """ "With nothing set", or what is set and where."""
+    settings = {net.setting(host) for host in net.hosts}
+    if len(settings) > 1:
+        return "With each host's own NCCL_SOCKET_IFNAME"
+    value, place = settings.pop() if settings else (None, None)
+    if not value:
+        return "With nothing set"
+    file = "" if place == "environment" else f" from {place}"
+    return f"With NCCL_SOCKET_IFNAME={value}{file}"
+
+
+def asked(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
+    """NCCL's own words on its choice, or what its rules predict, each told once."""
+    told: dict[tuple[str | None, str | None], list[str]] = {}
+    for host in hosts or tuple(net.hosts):
+        choice = net.choice(host)
+        if choice is not None:
+            told.setdefault((choice.basis, choice.bootstrap), []).append(host)
+    lines = []
+    for (basis, bootstrap), group in list(told.items())[:SHOWN]:
+        choice = net.choice(group[0])
+        assert choice is not None, "grouped by a choice that exists"
+        alike = f", alike on {len(group)} hosts" if len(group) > 1 else ""
+        version = f" {choice.nccl_version}" if choice.nccl_version else ""
+        if basis == "asked" and choice.line:
+            said = choice.line[max(choice.line.find("Bootstrap"), 0) :].strip()
+            lines.append(
+                Evidence(basis="asked", text=f'NCCL{version} on {group[0]}: "{said}"{alike}')
+            )
+        elif bootstrap is None:
+            code = f" (code {choice.code})" if choice.code else ""
+            text = f"NCCL{version} on {group[0]} takes no interface{code}{alike}"
+            lines.append(Evidence(basis=choice.basis, text=text))
+        else:
+            at = f" at {choice.address}" if choice.address else ""
+            text = f"NCCL{version} on {group[0]} meets on {bootstrap}{at}{alike}"
+            lines.append(Evidence(basis=choice.basis, text=text))
+    return lines
+
+
+def data_path(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
+    """Where the data of the default case goes: counted, or predicted with the reason."""
+    told: dict[tuple[str, ...], list[str]] = {}
+    for host in hosts or tuple(net.hosts):
+        path = net.path(host)
+        if path:
+            told.setdefault(path, []).append(host)
+    lines = []
+    for path, group in list(told.items())[:SHOWN]:
+        facts = net.hosts[group[0]]
+        place = "" if len(told) == 1 else f" on {listed(group)}"
+        if net.path_basis == "measured" and net.default is not None:
+            shares = net.shares(net.default, group[0])
+            counted = ", ".join(f"{name} {percent(shares.get(name, 0))}" for name in path)
+            lines.append(
+                Evidence(basis="measured", text=f"bytes of the default case: {counted}{place}")
+            )
+        else:
+            why = f": {facts.data_path.why}" if facts.data_path and facts.data_path.why else ""
+            lines.append(
+                Evidence(basis="predicted", text=f"data path {', '.join(path)}{place}{why}")
+            )
+    return lines
+
+
+def percent(share: float) -> str:
+    """ "99.9 %", "20 %": a decimal only where it tells something."""
+    value = 100 * share
+    return f"{value:.1f} %" if value >= 99 or value < 10 else f"{value:.0f} %"
