@@ -1,0 +1,145 @@
+"""What other programs and other people take away: summary.md for a ticket, nccl.env for a shell.
+
+In: a Report. Out: text. Markdown shows foreign names as they are and never as markup; nccl.env is
+read alike by sh, dash, bash and zsh, whatever is in a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tabulate import tabulate
+
+from bench.records import Finding, Report
+from bench.report import digest, paste
+from bench.report.text import printable
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # what a shell accepts as a variable
+MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
+
+
+def summary_md(report: Report) -> str:
+    """Verdict, findings with their proof and the tables, for a ticket or a pull request."""
+    words = digest.fabric_words(report.hosts, report.plan, report.fabric, report.backend)
+    parts = [f"# {_md(' · '.join(digest.verdict_words(report)))}", _md(" · ".join(words))]
+    if report.plan:
+        parts.append(_md(" · ".join(digest.plan_words(report.plan, report.candidates))))
+    parts += [
+        _finding(finding)
+        for finding in digest.in_order(report.findings)
+        if not digest.is_note(finding)
+    ]
+    if report.missing:
+        parts.append("\n".join(["## Missing", "", *(f"- {_md(s)}" for s in report.missing)]))
+    for collective in digest.collectives(report) or (digest.main_collective(report),):
+        if report.candidates:
+            parts += [f"## {_md(collective)}", _table(report, collective)]
+    notes = [finding for finding in report.findings if digest.is_note(finding)]
+    if notes:
+        lines = [f"- {_md(digest.title(note))}: {_md(note.summary)}" for note in notes]
+        parts.append("\n".join(["## Notes", "", *lines]))
+    parts.append(f"Run {_md(report.run)}. Figures: median over sessions, 95 % interval.")
+    return "\n\n".join(parts) + "\n"
+
+
+def _md(text: str) -> str:
+    return MARKUP.sub(r"\\\1", printable(text)).replace("\\<", "&lt;").replace("\\&", "&amp;")
+
+
+def _finding(finding: Finding) -> str:
+    head = (
+        f"## {digest.mark(finding)} {_md(digest.title(finding))} ({digest.severity_word(finding)})"
+    )
+    lines = [head, "", _md(finding.summary)]
+    if finding.evidence:
+        lines += ["", *(f"- *{proof.basis}*: {_md(proof.text)}" for proof in finding.evidence)]
+    if finding.remedy:
+        remedy = finding.remedy.strip()
+        if paste.is_command(remedy):
+            text = "\n".join(printable(line) for line in remedy.splitlines())
+            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+            lines += ["", f"{fence}sh", text, fence]
+        else:
+            lines += ["", f"Fix: {_md(remedy)}"]
+    return "\n".join(lines)
+
+
+def _table(report: Report, collective: str) -> str:
+    head = ["candidate", "interface", "outcome", "busbw", "latency", "of expected", "why"]
+    rows = [
+        [
+            *(_md(text) for text in (row.candidate, row.interface, row.outcome)),
+            *("" if row.reason else text for text in (row.busbw, row.latency, row.of_expected)),
+            _md(row.reason),
+        ]
+        for row in digest.rows(report, collective)
+    ]
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    align = ["left"] * 3 + ["right"] * 3 + ["left"] * (len(head) - 6)
+    return tabulate(rows, headers=head, tablefmt="github", disable_numparse=True, colalign=align)
+
+
+def nccl_env(report: Report) -> str:
+    """The recommended settings as a file to source: `. ./nccl.env`; per host where they differ."""
+    advice = report.recommendation
+    lines = [
+        f"# Settings recommended by run {printable(report.run)} ({report.verdict}).",
+        "# Use: . ./nccl.env   (sh, bash, zsh; on every host, before torchrun)",
+    ]
+    lines += [
+        f"# {printable(digest.title(finding))}: {printable(finding.summary)}"
+        for finding in digest.in_order(report.findings)
+        if finding.remedy and not digest.is_note(finding)
+    ]
+    lines += _exports(advice.environment)
+    if advice.per_host:
+        lines += _by_host(report)
+    if not advice.environment and not advice.per_host:
+        lines.append("# Nothing to set.")
+    return "\n".join(lines) + "\n"
+
+
+def _by_host(report: Report) -> list[str]:
+    """One branch per host name; hosts whose names are alike cannot be told apart by a shell."""
+    hostnames = {host.host: host.hostname for host in report.hosts}
+    branches: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    for host, settings in report.recommendation.per_host.items():
+        branches.setdefault(hostnames.get(host, host), []).append((host, settings))
+    # uname -n is in every POSIX system; the hostname command is not in every container.
+    lines = ['case "$(uname -n)" in']
+    for hostname, alike in branches.items():
+        if any(settings != alike[0][1] for _, settings in alike):
+            lines += [f"  # {printable(hostname)}: hosts of this name differ; set by hand:"]
+            for host, settings in alike:
+                lines += [
+                    f"  #   {printable(host)}: {printable(line)}" for line in _exports(settings)
+                ]
+            continue
+        lines += [
+            f"  {quoted(hostname)})",
+            *(f"    {line}" for line in _exports(alike[0][1])),
+            "    ;;",
+        ]
+    return [
+        *lines,
+        "  *)",
+        '    echo "nccl.env: no settings for the host $(uname -n)" >&2',
+        "    ;;",
+        "esac",
+    ]
+
+
+def _exports(settings: Mapping[str, str]) -> list[str]:
+    return [
+        f"export {name}={quoted(value)}"
+        if NAME.fullmatch(name)
+        else f"# not a variable name: {printable(name)}"
+        for name, value in settings.items()
+    ]
+
+
+def quoted(value: str) -> str:
+    """`value` in single quotes, always: an unquoted `==` dies in zsh. A NUL cannot be passed."""
+    return "'" + value.replace("\0", "").replace("'", "'\\''") + "'"

@@ -1,0 +1,257 @@
+"""The page: one self-contained file with verdict, findings, curves, tables and environment.
+
+In: a Report. Out: HTML that loads nothing, escapes everything and works offline, in light and
+dark, on paper and at 400 px. Curves are drawn by plotly.js, which travels inside the page,
+compressed (4.8 MB would otherwise be copied into every run's folder); without JavaScript the
+tables have the same numbers. A page without curves carries no plotly.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from bench.records import Candidate, CostLine, HostFacts, Point, Report
+from bench.report import digest, figures, paste, units
+from bench.report.text import abbreviated, printable
+
+HOSTS_SHOWN = 8  # whose interfaces are listed; the others are in report.json
+INTERFACES_SHOWN = 6  # per candidate in the bars of carried bytes; the rest is one segment
+SESSIONS_SHOWN = 40  # that went wrong
+PAIRS_SHOWN = 40
+FINDINGS_SHOWN = 60
+LINES_SHOWN = 60  # tables of points: more make a page that no one scrolls
+COMPRESSION = 9
+
+
+@dataclass(frozen=True)
+class Share:
+    """One interface's part of what a candidate's sessions carried, over all hosts."""
+
+    interface: str
+    amount: str
+    percent: str
+    width: float
+    shade: int
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Who carried a candidate's bytes."""
+
+    candidate: str
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A value and the hosts that have it."""
+
+    value: str
+    hosts: str
+
+
+def render(report: Report) -> str:
+    """The whole page. About 2 MB with curves, a few ten kB without."""
+    collectives = digest.collectives(report)
+    drawings = _drawings(report, collectives)
+    findings = [f for f in digest.in_order(report.findings) if not digest.is_note(f)]
+    notes = [f for f in report.findings if digest.is_note(f)]
+    return _template().render(
+        report=report,
+        digest=digest,
+        paste=paste,
+        units=units,
+        abbreviated=abbreviated,
+        shell=shell,
+        log=log,
+        pieces=pieces,
+        remarks=remarks,
+        findings=findings[:FINDINGS_SHOWN],
+        findings_more=_more(findings, FINDINGS_SHOWN, "finding"),
+        notes=notes[:FINDINGS_SHOWN],
+        notes_more=_more(notes, FINDINGS_SHOWN, "note"),
+        facts=_facts(report),
+        collectives=collectives
+        or ((digest.main_collective(report),) if report.candidates else ()),
+        figures=drawings,
+        plotly=packed_plotly() if drawings else "",
+        carried=[_carried(candidate) for candidate in report.candidates if candidate.carried],
+        lines=report.lines[:LINES_SHOWN],
+        lines_more=_more(report.lines, LINES_SHOWN, "line"),
+        pairs=[pair for pair in report.preflight if pair.outcome != "ok"][:PAIRS_SHOWN],
+        troubled=[s for s in report.sessions if s.outcome != "measured"][:SESSIONS_SHOWN],
+        software=_software(report.hosts),
+        settings=_settings(report.hosts),
+        choices=_alike(report.hosts, _choice),
+        unreadable=_unreadable(report.hosts),
+        hosts=report.hosts[:HOSTS_SHOWN],
+        hosts_more=max(len(report.hosts) - HOSTS_SHOWN, 0),
+    )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bench", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+    )
+    environment.filters.update(size=units.size, busbw=units.busbw, time=units.time)
+    return environment.get_template("page.html")
+
+
+def _shown(value: Any) -> Any:
+    """Foreign strings with their hidden characters visible; Markup (our own) passes as it is."""
+    return printable(value) if type(value) is str else value
+
+
+def shell(remedy: str) -> Markup:
+    """A remedy to copy: its lines stay lines."""
+    return Markup("\n").join(printable(line) for line in remedy.strip().splitlines())
+
+
+def log(text: str) -> Markup:
+    """A stack or a log tail: its lines and their indent stay."""
+    lines = text.strip("\n").splitlines()
+    return Markup("\n").join(
+        " " * (len(line) - len(line.lstrip())) + printable(line) for line in lines
+    )
+
+
+def _more(things: Sequence[object], shown: int, noun: str) -> str:
+    more = len(things) - shown
+    return f"{units.count(more, f'more {noun}')} in report.json." if more > 0 else ""
+
+
+@cache
+def packed_plotly() -> str:
+    """plotly.js, gzip in base64: what a browser's DecompressionStream unpacks."""
+    packed = gzip.compress(get_plotlyjs().encode(), COMPRESSION, mtime=0)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _drawings(report: Report, collectives: Sequence[str]) -> dict[str, Any]:
+    """Figures by the id of the element that they are drawn into."""
+    drawn: dict[str, Any] = {}
+    for at, collective in enumerate(collectives):
+        figure = figures.busbw(report, collective)
+        if figure["data"]:
+            drawn[f"busbw-{at}"] = figure
+            drawn[f"time-{at}"] = figures.times(report, collective)
+    return drawn
+
+
+def _facts(report: Report) -> list[str]:
+    lines = [digest.fabric_words(report.hosts, report.plan, report.fabric, report.backend)]
+    if report.plan:
+        lines.append(digest.plan_words(report.plan, report.candidates))
+    return [" · ".join(words) for words in lines]
+
+
+def _carried(candidate: Candidate) -> Carried:
+    amounts: dict[str, int] = {}
+    for interfaces in candidate.carried.values():
+        for name, amount in interfaces.items():
+            amounts[name] = amounts.get(name, 0) + amount
+    total = sum(amounts.values())
+    order = sorted(amounts, key=lambda name: -amounts[name])
+    shown = [(name, amounts[name]) for name in order[:INTERFACES_SHOWN]]
+    if len(order) > INTERFACES_SHOWN:
+        rest = sum(amounts[name] for name in order[INTERFACES_SHOWN:])
+        shown.append((f"{len(order) - INTERFACES_SHOWN} others", rest))
+    return Carried(
+        candidate.name,
+        tuple(
+            Share(
+                name,
+                units.size(amount),
+                units.percent(amount, total),
+                round(100 * amount / total, 2) if total else 0.0,
+                at,
+            )
+            for at, (name, amount) in enumerate(shown)
+        ),
+    )
+
+
+def _alike(hosts: Sequence[HostFacts], value: Callable[[HostFacts], str]) -> list[Alike]:
+    """Distinct values in order of appearance, each with its hosts; one line where all agree."""
+    groups: dict[str, list[str]] = {}
+    for host in hosts:
+        groups.setdefault(value(host), []).append(host.host)
+    return [
+        Alike(text, "all hosts" if len(groups) == 1 else abbreviated(names))
+        for text, names in groups.items()
+        if text
+    ]
+
+
+def _software(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
+    def reader(name: str) -> Callable[[HostFacts], str]:
+        return lambda host: str(getattr(host.software, name) or "")
+
+    def package(name: str) -> Callable[[HostFacts], str]:
+        return lambda host: host.software.packages.get(name, "")
+
+    names = ("torch", "nccl", "nccl_library", "cuda", "driver", "kernel", "python")
+    rows = [(name.replace("_", " "), _alike(hosts, reader(name))) for name in names]
+    packages = sorted({name for host in hosts for name in host.software.packages})
+    rows += [(name, _alike(hosts, package(name))) for name in packages]
+    return [(name, alike) for name, alike in rows if alike]
+
+
+def _settings(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
+    def reader(name: str) -> Callable[[HostFacts], str]:
+        return lambda host: host.environment.get(name, "")
+
+    names = sorted({name for host in hosts for name in host.environment})
+    return [(name, _alike(hosts, reader(name))) for name in names]
+
+
+def _choice(host: HostFacts) -> str:
+    """What NCCL takes with the environment as it is, and how we know."""
+    for choice in host.nccl_choices:
+        if choice.setting is None:
+            taken = choice.bootstrap or "nothing that matches"
+            return f"{taken} ({choice.basis}); its NET devices: {', '.join(choice.interfaces)}"
+    return ""
+
+
+def _unreadable(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
+    def reader(name: str) -> Callable[[HostFacts], str]:
+        return lambda host: host.unreadable.get(name, "")
+
+    names = sorted({name for host in hosts for name in host.unreadable})
+    return [(name, _alike(hosts, reader(name))) for name in names]
+
+
+def pieces(line: CostLine) -> str:
+    """The pieces of a line in words: from where to where, with which latency and bandwidth."""
+    return "; ".join(
+        f"{units.size(p.from_bytes)} to {units.size(p.to_bytes)}: {units.time(p.latency_s)} "
+        f"+ size / {units.busbw(p.bandwidth_bytes_per_s / 1e9)}"
+        for p in line.pieces
+    )
+
+
+def remarks(point: Point) -> str:
+    """What a reader must know before trusting a point."""
+    words = [
+        "held out" if point.group == "held-out" else "",
+        "noisy" if point.noisy else "",
+        "" if point.settled else "unsettled",
+        f"{point.wrong:,} wrong values" if point.wrong else "",
+    ]
+    return ", ".join(word for word in words if word)
