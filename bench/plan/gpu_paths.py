@@ -1,0 +1,44 @@
+"""The ways by which GPUs of one host reach each other, as candidates.
+
+In: HostFacts. Out: `p2p` (NCCL's default), `shm` (through host memory) and `net` (as if each GPU
+were a host of its own). NCCL cannot be made to use PCIe peer-to-peer between GPUs that have NVLink
+(facts: its P2P level is a threshold and CUDA picks NVLink), so there is no such candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.records import Candidate, HostFacts
+
+MOST_HOSTS = 4  # above, three more cases per host would outlast the networks: the first host only
+
+# A user's own setting would turn one path into another, so each path states all that decides it.
+# NVLS needs no P2P by NCCL's rules and would carry an all_reduce past the other two settings.
+_PATHS: dict[str, dict[str, str | None]] = {
+    "p2p": {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_P2P_LEVEL": None},
+    "shm": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "0", "NCCL_NVLS_ENABLE": "0"},
+    "net": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"},
+}
+
+
+def gpu_paths(hosts: Sequence[HostFacts]) -> list[Candidate]:
+    """Three candidates for each of up to four hosts that have two or more ranks on two or more
+    GPUs; of a larger cluster the first such host only. `ranks` are the host's own."""
+    able = [
+        host for host in hosts if len(host.ranks) > 1 and (not host.gpus or len(host.gpus) > 1)
+    ]
+    if len(hosts) > MOST_HOSTS:
+        able = able[:1]
+    return [
+        Candidate(
+            name=path if len(hosts) == 1 else f"{path}@{host.host}",
+            kind="gpu-path",
+            transport="gpu" if path != "net" else "mixed",
+            interfaces={host.host: path},
+            environment=dict(settings),
+            ranks=() if len(hosts) == 1 else tuple(host.ranks),
+        )
+        for host in able
+        for path, settings in _PATHS.items()
+    ]
