@@ -1,7 +1,8 @@
 """The network that NCCL takes by itself, held against the networks that work.
 
-In: a report's networks. Out: interface-misselected. The bootstrap line proves only where NCCL meets; data is accused from counters, from a single match,
-or as predicted, and slowness only by a measured ratio (facts: NCCL, interface selection).
+In: a report's networks. Out: interface-misselected. The bootstrap line proves only where NCCL
+meets; data is accused from counters, from a single match, or as predicted, and slowness only by a
+measured ratio (facts: NCCL, interface selection).
 """
 
 from __future__ import annotations

@@ -165,6 +165,16 @@ class Networks:
         """Whether the default case needs this network, for meeting or for data."""
         return bool(self.meets(candidate) or self.carries(candidate))
 
+    def needed(self, candidate: Candidate) -> bool:
+        """Whether jobs depend on it: NCCL takes it, or the operator means it for data."""
+        return self.chosen(candidate) or candidate in self.data_networks
+
+    def matters(self, candidate: Candidate) -> bool:
+        """Whether slowness there is worth waking someone: needed, or the best there is where no
+        fabric file says what each network is for."""
+        unknown = self.report.fabric is None and candidate is self.best
+        return self.needed(candidate) or unknown
+
     @cached_property
     def other_transport(self) -> str | None:
         """The kind, rdma or plugin, where NCCL's data leaves the sockets behind on some host."""

@@ -1,0 +1,224 @@
+"""Who reaches whom, by which way: the first probes, before any collective ran.
+
+In: a report's networks with preflight pairs. Out: interface-unreachable and mtu-blackhole. A host
+is named when all its probes fail and the others' do not; one pair alone names the pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from bench.judge import expected
+from bench.judge.docket import Docket
+from bench.judge.networks import Networks, parts
+from bench.judge.virtual import is_virtual
+from bench.judge.words import carrier, listed, single
+from bench.records import Candidate, Evidence, Finding, Interface, PreflightPair, Severity, Where
+
+PAIRS_SHOWN = 4
+HOLE = "mtu-blackhole"
+
+
+def judge(net: Networks, docket: Docket) -> None:
+    """Add what the probes found; a broken network explains its own and the default's failure."""
+    if not net.several_hosts:
+        return
+    for candidate in net.networks:
+        if not docket.explains(candidate.name):
+            _blackhole(net, docket, candidate)
+            _unreachable(net, docket, candidate)
+    _absent(net, docket)
+
+
+def culprits(failed: Sequence[PreflightPair], passed: Sequence[PreflightPair]) -> tuple[str, ...]:
+    """Hosts that explain all failed probes: every probe with them, to them or from them failed,
+    with at least two partners, while others passed. Empty where no host stands out."""
+    hosts = {host for pair in failed for host in (pair.source, pair.destination)}
+    named = set()
+    for host in hosts:
+        for side in (
+            lambda pair: (pair.source, pair.destination),
+            lambda pair: (pair.source,),
+            lambda pair: (pair.destination,),
+        ):
+            bad = [pair for pair in failed if host in side(pair)]
+            partners = {pair.source for pair in bad} | {pair.destination for pair in bad}
+            if len(partners - {host}) >= 2 and not any(host in side(pair) for pair in passed):
+                named.add(host)
+    if not passed or len(named) * 2 > len(hosts | {p.source for p in passed}):
+        return ()  # everything or most of it fails: the network, not a host
+    if any(not {pair.source, pair.destination} & named for pair in failed):
+        return ()
+    return tuple(sorted(named))
+
+
+def _explains(net: Networks, candidate: Candidate) -> list[str]:
+    chosen = net.default is not None and net.chosen(candidate)
+    return [candidate.name, *([net.default.name] if chosen and net.default else [])]
+
+
+def _blackhole(net: Networks, docket: Docket, candidate: Candidate) -> None:
+    pairs = net.pairs(candidate)
+    failed = [pair for pair in pairs if pair.outcome == HOLE]
+    if not failed:
+        return
+    passed = [pair for pair in pairs if pair.outcome == "ok"]
+    role = net.expected(candidate)
+    aside = (role is not None and role.role != "data") or _all_virtual(net, candidate)
+    severity: Severity = "broken" if net.needed(candidate) or not aside else "warning"
+    mtus = {interface.mtu for _, interface in net.members(candidate) if interface.mtu}
+    told = f" of MTU {listed(str(m) for m in sorted(mtus))}" if mtus else ""
+    evidence = _pair_evidence(failed, passed)
+    if mtus:
+        text = f"{carrier(candidate)} has MTU {listed(str(m) for m in sorted(mtus))} on the hosts"
+        evidence.append(Evidence(basis="claimed", text=text))
+    named = culprits(failed, passed)
+    docket.add(
+        Finding(
+            code=HOLE,
+            severity=severity,
+            summary=f"On {carrier(candidate)} full-sized packets{told} vanish "
+            f"{_between(failed, named)} while small ones pass "
+            f"({len(failed)} of {len(pairs)} probes); the first large collective hangs.",
+            where=_where(candidate, failed, named),
+            evidence=tuple(evidence),
+            remedy="sudo sysctl -w net.ipv4.tcp_mtu_probing=1",
+        ),
+        explains=_explains(net, candidate) if severity == "broken" else [candidate.name],
+    )
+
+
+def _unreachable(net: Networks, docket: Docket, candidate: Candidate) -> None:
+    pairs = net.pairs(candidate)
+    failed = [pair for pair in pairs if pair.outcome not in ("ok", HOLE)]
+    if not failed and (candidate.outcome != "unreachable" or docket.explains(candidate.name)):
+        return
+    passed = [pair for pair in pairs if pair.outcome == "ok"]
+    role = net.expected(candidate)
+    severity: Severity = "info"
+    if candidate.outcome == "measured":
+        severity = "warning" if net.needed(candidate) else "info"
+    elif net.needed(candidate):
+        severity = "broken"
+    elif role is not None:
+        severity = "warning"
+    named = culprits(failed, passed)
+    evidence = _pair_evidence(failed, passed)
+    why = f": {candidate.reason}" if candidate.reason and not named else ""
+    if not failed:
+        text = candidate.reason or "no host answered another"
+        evidence.append(Evidence(basis="measured", text=text))
+    if role is not None:
+        text = f"your fabric calls {carrier(candidate)} {role.name}, a {role.role} network"
+        evidence.append(Evidence(basis="expected", text=text))
+    number = f" ({len(failed)} of {len(pairs)} probes failed)" if pairs else ""
+    address = next((pair.address for pair in failed if pair.address), None)
+    docket.add(
+        Finding(
+            code="interface-unreachable",
+            severity=severity,
+            summary=f"On {carrier(candidate)} no connection {_between(failed, named)}{number}"
+            f"{why}.",
+            where=_where(candidate, failed, named),
+            evidence=tuple(evidence),
+            remedy=f"ip route get {address}; sudo iptables -S; sudo nft list ruleset"
+            if severity in ("degraded", "broken") and address
+            else None,
+        ),
+        explains=_explains(net, candidate) if severity == "broken" else [candidate.name],
+    )
+
+
+def _all_virtual(net: Networks, candidate: Candidate) -> bool:
+    members = net.members(candidate)
+    return bool(members) and all(is_virtual(net, host, i) for host, i in members)
+
+
+def _between(failed: Sequence[PreflightPair], named: Collection[str]) -> str:
+    if named:
+        others = {h for pair in failed for h in (pair.source, pair.destination)} - set(named)
+        return f"between {listed(sorted(named))} and {listed(sorted(others))}"
+    if failed:
+        links = dict.fromkeys(tuple(sorted((p.source, p.destination))) for p in failed)
+        if len(links) == 1:
+            return f"between {' and '.join(next(iter(links)))}"
+        return f"between {len(links)} pairs of hosts"
+    return "between the hosts"
+
+
+def _pair_evidence(
+    failed: Sequence[PreflightPair], passed: Sequence[PreflightPair]
+) -> list[Evidence]:
+    lines = []
+    for pair in failed[:PAIRS_SHOWN]:
+        at = f" ({pair.address})" if pair.address else ""
+        detail = f": {pair.detail}" if pair.detail else ""
+        text = f"{pair.source} → {pair.destination}{at}: {pair.outcome}{detail}"
+        lines.append(Evidence(basis="measured", text=text))
+    if len(failed) > PAIRS_SHOWN:
+        text = f"{len(failed) - PAIRS_SHOWN} more probes failed, {len(passed)} passed"
+        lines.append(Evidence(basis="measured", text=text))
+    elif passed and failed:
+        lines.append(Evidence(basis="measured", text=f"{len(passed)} other probes passed"))
+    return lines
+
+
+def _where(candidate: Candidate, failed: Sequence[PreflightPair], named: Sequence[str]) -> Where:
+    links = {tuple(sorted((pair.source, pair.destination))) for pair in failed}
+    return Where(
+        candidate=candidate.name,
+        interface=single(candidate.interfaces.values()),
+        host=single(named),
+        hosts=tuple(named),
+        link=next(iter(links)) if len(links) == 1 else (),
+    )
+
+
+def _absent(net: Networks, docket: Docket) -> None:
+    """Hosts without a working interface in a data network of the fabric file."""
+    fabric = net.report.fabric
+    for network in fabric.network if fabric else ():
+        if network.role != "data":
+            continue
+        states: dict[str, str] = {}
+        for host, facts in net.hosts.items():
+            found = expected.interfaces_of(network, facts)
+            if facts.rdma_ports or any(i.up and i.running and i.addresses for i in found):
+                continue
+            told = "; ".join(f"{i.name} is {_state(i)}" for i in found)
+            states[host] = told or "no such interface"
+        if not states or len(states) == len(net.hosts):
+            continue
+        over = [c for c in net.networks if net.expected(c) is network]
+        if over and docket.explains(over[0].name):
+            for host, state in states.items():
+                docket.attach(over[0].name, Evidence(basis="claimed", text=f"{host}: {state}"))
+            continue
+        names = sorted({n for c in over for names in c.interfaces.values() for n in parts(names)})
+        docket.add(
+            Finding(
+                code="interface-unreachable",
+                severity="broken",
+                summary=f"{listed(states)} of {len(net.hosts)} hosts "
+                f"{'has' if len(states) == 1 else 'have'} no working interface in {network.name}, "
+                "which your fabric calls a data network.",
+                where=Where(
+                    host=single(states),
+                    hosts=tuple(states),
+                    candidate=over[0].name if over else None,
+                    interface=single(names) or single(network.interfaces),
+                ),
+                evidence=tuple(
+                    Evidence(basis="claimed", text=f"{host}: {state}")
+                    for host, state in list(states.items())[:PAIRS_SHOWN]
+                ),
+                remedy=f"ip -br link show; sudo ip link set dev {names[0]} up" if names else None,
+            ),
+            explains=[c.name for c in over] + ([net.default.name] if net.default else []),
+        )
+
+
+def _state(interface: Interface) -> str:
+    if not interface.up:
+        return "down"
+    return "without an address" if interface.running else "without carrier"
