@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from bench.measure.stage import Stage
     from bench.report.journal import Journal
 
-_FAILS = {"none": len(SEVERITIES), **{name: i for i, name in enumerate(SEVERITIES)}}
+_FAILS: dict[str, int] = {name: i for i, name in enumerate((*SEVERITIES, "none"))}
 
 
 def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int:
@@ -89,7 +89,6 @@ def _lead(
                 1 if worst >= _FAILS[options.fail_on] else 0 if measured or report.findings else 2
             )
         finally:
-            stage.dismiss()
             journal.status(code)
     return code
 
@@ -113,7 +112,12 @@ def _conduct(
     hosts, pairs = stage.preflight(hosts, found, backend)
     candidates = reach.settle(found, pairs)
     plan = cases.schedule(
-        settings, candidates, hosts, backend=backend, ranks=stage.seat.ranks, seed=options.seed,
+        settings,
+        candidates,
+        hosts,
+        backend=backend,
+        ranks=stage.seat.ranks,
+        seed=options.seed,
         fabric=fabric,
     )
     report = Report(
@@ -135,7 +139,11 @@ def _conduct(
     missing = stage.missing()
     report = conclusion.conclude(
         msgspec.structs.replace(
-            report, sessions=tuple(sessions), missing=missing, complete=not missing
+            report,
+            hosts=stage.seen(hosts),
+            sessions=tuple(sessions),
+            missing=missing,
+            complete=not missing,
         )
     )
     report = msgspec.structs.replace(report, duration_s=round(time.monotonic() - began, 1))

@@ -62,6 +62,7 @@ class CaseEnd(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
     group_s: float | None = None
     nccl_log: tuple[str, ...] = ()
+    mapped: tuple[str, ...] = ()  # libnccl and plugin files in the worker's memory map
 
 
 class Agent:
@@ -113,6 +114,7 @@ class Agent:
                 samples=tuple(watch.samples),
                 group_s=watch.group_s,
                 nccl_log=nccl_log.telling(log.tail(_LOG_BYTES) or ""),
+                mapped=watch.mapped,
             )
 
     def _watch(
@@ -180,6 +182,7 @@ class _Watch:
         self.cell: str | None = None
         self.samples: list[Sample] = []
         self.group_s: float | None = None
+        self.mapped: tuple[str, ...] = ()
         self.error: str | None = None
         self.done = False
         self.deadline = asked + deadlines.rendezvous
@@ -198,6 +201,8 @@ class _Watch:
             self.samples.append(msgspec.convert(message["sample"], Sample, strict=False))
         elif "group_s" in message:
             self.group_s = float(message["group_s"])  # type: ignore[arg-type]
+        elif "mapped" in message:
+            self.mapped = msgspec.convert(message["mapped"], tuple[str, ...])
         elif "error" in message:
             self.error = str(message["error"])
         elif "done" in message:

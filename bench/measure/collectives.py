@@ -123,7 +123,7 @@ def _reduce_scatter(size_bytes: int, place: Place) -> Call:
     everyone, mine = _full(count * place.ranks, 0, place), _full(count, 0, place)
     return Call(
         run=lambda: _scatter_single(mine, everyone),
-        refill=lambda: _fill((everyone, _value(place.rank))),
+        refill=lambda: _fill((everyone, _value(place.rank)), (mine, 0)),
         wrong=lambda: _differs(mine, _total(place)) if place.dtype.itemsize >= 4 else 0,
         size_bytes=everyone.nbytes,
     )
@@ -165,7 +165,7 @@ def _send_recv(size_bytes: int, place: Place) -> Call:
 
     return Call(
         run=run,
-        refill=lambda: _fill((out, _value(place.rank))),
+        refill=lambda: _fill((out, _value(place.rank)), (into, 0)),
         wrong=lambda: _differs(into, _value(before)),
         size_bytes=out.nbytes,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -25,6 +26,7 @@ from bench.records import (
     Phase,
     PlanSettings,
     RankOutcome,
+    RankPlacement,
     Session,
 )
 
@@ -40,6 +42,7 @@ class Conductor:
         self._control, self._member = control, member
         self._ordered = 0
         self.lost: tuple[int, ...] = ()
+        self.mapped: dict[str, set[str]] = {}  # host -> library files its workers had mapped
 
     @property
     def _settle_s(self) -> float:
@@ -53,6 +56,12 @@ class Conductor:
             Arrival,
             deadline_s=_FACTS_S + _FACTS_PER_NODE_S * nodes,
         )
+
+    def placements(self) -> dict[int, RankPlacement]:
+        """Where each rank may run, of all ranks that said so."""
+        keys = [f"placement/{rank}" for rank in range(self._control.ranks)]
+        said = self._control.gather(keys, RankPlacement, deadline_s=self._settle_s)
+        return {one.rank: one for one in said if one is not None}
 
     def lay_out(self, layouts: Mapping[int, Layout]) -> None:
         """Publish each node's layout; this rank's own included."""
@@ -111,6 +120,9 @@ class Conductor:
             for rank, end in zip(among, ends, strict=True)
         )
         self.lost = tuple(o.rank for o in outcomes if o.outcome == "lost")
+        for end in ends:
+            if end is not None:
+                self.mapped.setdefault(end.rank.host, set()).update(end.mapped)
         self._forget(number, among)
         first = ends[0]
         return Session(
@@ -140,7 +152,10 @@ class Conductor:
         self._control.put("bye", True)
 
 
-def _outcome(outcomes: Sequence[RankOutcome], *, interrupted: bool) -> str:
+Outcome = Literal["measured", "hung", "failed", "interrupted"]
+
+
+def _outcome(outcomes: Sequence[RankOutcome], *, interrupted: bool) -> Outcome:
     kinds = {o.outcome for o in outcomes}
     if kinds == {"ok"}:
         return "measured"

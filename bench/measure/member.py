@@ -2,6 +2,7 @@
 
 The keys of the control plane, all small, each written once (node = torchrun's GROUP_RANK):
 
+    placement/<rank>  RankPlacement
     facts/<node>   Arrival   the host's facts, and the ports it listens on for the preflight
     layout/<node>  Layout    from rank 0: this host's label, its candidates' settings, its peers
     probed/<node>  Probed    preflight results, and what NCCL answers to each candidate's setting
@@ -18,7 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from bench.facts import host as host_facts
-from bench.facts import nccl
+from bench.facts import nccl, placement
 from bench.measure import counters, preflight
 from bench.measure.agent import Agent, Deadlines
 from bench.measure.control import Control, StoreGone
@@ -109,7 +110,10 @@ class Member:
         self._layout: Layout | None = None
 
     def arrive(self) -> None:
-        """The leading rank of a node publishes its facts and starts to answer probes."""
+        """Say where this rank runs; the leading rank of a node also publishes the host's facts
+        and starts to answer probes."""
+        where = placement.read(self.seat.rank, self.seat.local_rank)
+        self._control.put(f"placement/{self.seat.rank}", where)
         if not self.seat.leads:
             return
         first = self.seat.rank - self.seat.local_rank
@@ -117,7 +121,6 @@ class Member:
         facts = host_facts.gather(
             node_rank=self.seat.node,
             ranks=tuple(first + i for i in local),
-            local_ranks=tuple(local),
         )
         addresses = [
             address.address

@@ -21,7 +21,7 @@ from bench.measure.conductor import Conductor
 from bench.measure.control import Control, StoreGone
 from bench.measure.member import Layout, Member, Seat, Setting
 from bench.measure.nursery import Nursery
-from bench.measure.preflight import Peer
+from bench.measure.preflight import peers_of
 from bench.measure.worker import Ladder
 from bench.plan import cases, sizes
 from bench.records import (
@@ -43,7 +43,7 @@ class Stage:
     def __init__(self, seat: Seat, control: Control, nursery: Nursery) -> None:
         self.seat, self._control = seat, control
         self._told_by: str | None = None
-        control.stop = self._stopped
+        control.stop = self._ended
         self._member = Member(seat, control, nursery, self._stopped)
         self._conductor = Conductor(control, self._member)
         self._missing: list[str] = []
@@ -69,6 +69,7 @@ class Stage:
             try:
                 yield stage
             finally:
+                stage.dismiss()
                 stage._member.close()
         finally:
             nursery.close()
@@ -78,6 +79,10 @@ class Stage:
 
     def _stopped(self) -> bool:
         return self._told_by is not None
+
+    def _ended(self) -> bool:
+        """Told to stop, or (but for rank 0) everybody was let go."""
+        return self._stopped() or (self.seat.rank != 0 and self._control.has("bye"))
 
     # ------------------------------------------------------------------- every rank but 0
 
@@ -104,11 +109,19 @@ class Stage:
         """Every host's facts, labels made unique; nodes that stayed silent end up in missing()."""
         self._member.arrive()
         arrived = self._conductor.arrivals()
+        where = self._conductor.placements()
         hosts = host_facts.label_hosts([a.facts for a in arrived if a is not None])
+        hosts = tuple(
+            msgspec.structs.replace(
+                host, placements=tuple(where[rank] for rank in host.ranks if rank in where)
+            )
+            for host in hosts
+        )
         label = {host.identity: host.host for host in hosts}
         self._node_host = {
             node: label[a.facts.identity] for node, a in enumerate(arrived) if a is not None
         }
+        self._leader = {host: node for node, host in reversed(self._node_host.items())}
         self._ports = {
             label[a.facts.identity]: a.ports for a in reversed(arrived) if a is not None
         }
@@ -130,12 +143,14 @@ class Stage:
         self, hosts: Sequence[HostFacts], candidates: Sequence[Candidate], backend: Backend
     ) -> tuple[tuple[HostFacts, ...], tuple[PreflightPair, ...]]:
         """Lay out the sweep to all members and gather their probes and NCCL's answers."""
+        identities = {host.host: host.identity for host in hosts}
+        peers = peers_of(candidates, self._ports, identities)
         layouts = {
             node: Layout(
                 host=host,
                 backend=backend,
                 settings=_settings(host, candidates),
-                peers=self._peers(host, hosts, candidates),
+                peers=peers.get(host, ()) if node == self._leader[host] else (),
             )
             for node, host in self._node_host.items()
         }
@@ -159,24 +174,6 @@ class Stage:
             for host in hosts
         )
         return informed, tuple(pairs)
-
-    def _peers(
-        self, host: str, hosts: Sequence[HostFacts], candidates: Sequence[Candidate]
-    ) -> tuple[Peer, ...]:
-        identity = {h.host: h.identity for h in hosts}
-        return tuple(
-            Peer(
-                host=other,
-                candidate=candidate.name,
-                address=address,
-                port=self._ports[other][address],
-                identity=identity[other],
-            )
-            for candidate in candidates
-            if candidate.kind == "network" and candidate.outcome == "planned"
-            for other, address in candidate.addresses.items()
-            if other != host and host in candidate.addresses and address in self._ports[other]
-        )
 
     def sessions(
         self, report: Report, *, began: float, starting: Callable[[Case], None]
@@ -273,13 +270,26 @@ class Stage:
             phase="rendezvous", reason="; ".join(self._missing), ranks=ranks,
         )  # fmt: skip
 
+    def seen(self, hosts: Sequence[HostFacts]) -> tuple[HostFacts, ...]:
+        """The hosts with the library files that their workers really had mapped."""
+        mapped = self._conductor.mapped
+        return tuple(
+            msgspec.structs.replace(
+                host,
+                mapped_libraries=tuple(
+                    sorted({*host.mapped_libraries, *mapped.get(host.host, ())})
+                ),
+            )
+            for host in hosts
+        )
+
     def missing(self) -> tuple[str, ...]:
         """Sentences: what was not measured, and why."""
         return tuple(self._missing)
 
     def dismiss(self) -> None:
         """Let all members go; may be called again."""
-        if self._dismissed:
+        if self._dismissed or self.seat.rank != 0:
             return
         self._dismissed = True
         try:

@@ -21,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import PrefixStore, Store, TCPStore
 
+from bench.facts import libraries
 from bench.measure import process, timing
 from bench.measure.clock import Clock, CpuClock, CudaClock
 from bench.measure.collectives import COLLECTIVES, DTYPES, Place
@@ -140,6 +141,7 @@ def _session(request: Request, voice: Voice) -> None:
             sample = _cell(request, ladder, size, place, clock, group, voice)
             if first:
                 voice.phase("midrun")
+                voice.say({"mapped": libraries.mapped()})
                 first = False
             if request.rank == 0:
                 voice.say({"sample": msgspec.to_builtins(sample)})

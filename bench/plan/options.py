@@ -16,7 +16,7 @@ from typing import NoReturn
 import msgspec
 
 from bench.plan import cases
-from bench.records import SEVERITIES, BadInput, PlanSettings
+from bench.records import SEVERITIES, Backend, BadInput, PlanSettings
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     maxbytes: str | None = None
     stepfactor: float | None = None
     dtype: str | None = None
-    backend: str | None = None
+    backend: Backend | None = None
     labels: dict[str, str] = {}
     quiet: bool = False
     help: str | None = None  # the text to print instead of a sweep

@@ -1,0 +1,135 @@
+"""The timing loop with a scripted clock and group: what it decides, and that all ranks agree."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import pytest
+from bench.measure import timing
+from bench.measure.collectives import Call
+from bench.measure.stopping import Rule, Warmup
+from bench.records import PlanSettings, Sample
+
+QUICK = PlanSettings(name="quick")
+NIGHTLY = PlanSettings(name="nightly", cell_s=5.0, min_iterations=30, max_iterations=500)
+
+
+class ScriptedClock:
+    """Calls take what the script says, in seconds; nothing waits."""
+
+    def __init__(self, script: Callable[[int], float], batch: int = 1) -> None:
+        self._script, self._batch, self.calls = script, batch, 0
+
+    def times(self, call: Callable[[], object], count: int, calls: int = 1) -> list[float]:
+        result = []
+        for _ in range(count):
+            total = 0.0
+            for _ in range(calls):
+                call()
+                total += self._script(self.calls)
+                self.calls += 1
+            result.append(total / calls)
+        return result
+
+    def calls_per_time(self, one_call_s: float) -> int:
+        return self._batch
+
+
+class Alone:
+    """A group of one rank, or of several of which the others are `slower` by a factor."""
+
+    def __init__(self, slower: float = 1.0) -> None:
+        self._slower = slower
+
+    def extremes(self, times: Sequence[float]) -> tuple[list[float], list[float]]:
+        other = [t * self._slower for t in times]
+        pairs = list(zip(times, other, strict=True))
+        return [max(p) for p in pairs], [min(p) for p in pairs]
+
+    def total(self, count: int) -> int:
+        return count
+
+
+class Counted:
+    """A call that counts its runs and refills; `bad` wrong elements at each check."""
+
+    def __init__(self, bad: int = 0) -> None:
+        self.runs = self.refills = 0
+        self.bad = bad
+        self.call = Call(
+            run=self._run, refill=self._refill, wrong=lambda: self.bad, size_bytes=1 << 20
+        )
+
+    def _run(self) -> None:
+        self.runs += 1
+
+    def _refill(self) -> None:
+        self.refills += 1
+
+
+def measured(script: Callable[[int], float], plan: PlanSettings = QUICK, *, turns: int = 1,
+             batch: int = 1, bad: int = 0, slower: float = 1.0) -> tuple[Sample, Counted]:  # fmt: skip
+    counted = Counted(bad)
+    sample = timing.measure(
+        "all_reduce", counted.call, ScriptedClock(script, batch), Alone(slower), Warmup.of(plan),
+        Rule.of(plan, 1 << 20), turns=turns,
+    )  # fmt: skip
+    return sample, counted
+
+
+def test_a_slow_call_is_timed_the_least_number_of_times() -> None:
+    sample, counted = measured(lambda _: 0.126)
+    assert len(sample.times_s) == QUICK.min_iterations
+    assert counted.runs == sample.warmup_calls + len(sample.times_s) + 1  # and one that is checked
+
+
+def test_a_steady_fast_call_stops_as_soon_as_the_median_is_known() -> None:
+    noise = random.Random(1)
+    sample, _ = measured(lambda _: 1e-3 * noise.gauss(1, 0.002), NIGHTLY)
+    assert len(sample.times_s) == 30
+    assert sample.settled
+
+
+def test_a_noisy_call_is_timed_until_the_cap() -> None:
+    noise = random.Random(2)
+    sample, _ = measured(lambda _: 1e-3 * noise.lognormvariate(0, 0.5), NIGHTLY)
+    assert len(sample.times_s) == 500
+
+
+def test_a_call_that_keeps_getting_faster_is_told_as_unsettled() -> None:
+    sample, _ = measured(lambda i: 1e-3 * 0.99**i + 1e-5, NIGHTLY)
+    assert not sample.settled
+
+
+def test_interfaces_that_take_turns_share_one_time() -> None:
+    sample, _ = measured(lambda i: 0.010 if i % 2 else 0.050, turns=2)
+    assert sample.calls_per_time == 2
+    assert sample.times_s == pytest.approx([0.030] * len(sample.times_s))
+
+
+def test_short_calls_are_batched_by_the_clock() -> None:
+    sample, _ = measured(lambda _: 20e-6, batch=10)
+    assert sample.calls_per_time == 10
+
+
+def test_the_slowest_and_the_fastest_rank_are_both_kept() -> None:
+    sample, _ = measured(lambda _: 0.010, slower=1.5)
+    assert sample.times_s == pytest.approx([0.015] * len(sample.times_s))
+    assert sample.times_min_s == pytest.approx([0.010] * len(sample.times_s))
+
+
+def test_wrong_values_are_counted_before_and_after_timing() -> None:
+    sample, counted = measured(lambda _: 0.126, bad=3)
+    assert sample.wrong >= 6
+    assert counted.refills >= 3
+
+
+def test_the_agent_is_told_before_every_stretch_how_long_it_should_take() -> None:
+    told: list[float] = []
+    counted = Counted()
+    timing.measure(
+        "all_reduce", counted.call, ScriptedClock(lambda _: 0.4), Alone(), Warmup.of(QUICK),
+        Rule.of(QUICK, 1 << 20), announce=told.append,
+    )  # fmt: skip
+    assert all(0.4 <= expect <= 1.3 for expect in told), told  # a batch is cut to about a second
