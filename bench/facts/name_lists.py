@@ -1,8 +1,8 @@
 """The list grammar of NCCL_SOCKET_IFNAME and NCCL_IB_HCA: "eth", "=eth0,eth1", "^docker", "^=a".
 
 In: the text a user wrote. Out: its tokens, or whether it admits a name. After parseStringList and
-matchIfList in NCCL's src/misc/utils.cc, oddities included: signs apply to the whole list, white
-space is not trimmed, and what follows a colon is a port.
+matchIfList in NCCL's src/misc/utils.cc, oddities included: one leading ^ and then one = count for
+the whole list, white space is not trimmed, and what follows a colon is a port.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ANY_PORT = -1
 
 
 class NameList(NamedTuple):
-    """A parsed list; an empty one (such as "==") admits every name, unless it excludes."""
+    """A parsed list; one without tokens (such as ",,") admits every name, unless it excludes."""
 
     exclude: bool
     exact: bool
@@ -35,8 +35,6 @@ def parse(setting: str, limit: int) -> NameList:
     rest = setting[exclude:]
     exact = rest.startswith("=")
     rest = rest[exact:]
-    if rest[:1] in ("^", "="):  # the parser skips one more sign, which then means nothing
-        rest = rest[1:]
     tokens = []
     for part in rest.split(","):
         name, colon, port = part.partition(":")

@@ -153,7 +153,7 @@ def _same_subnet(comm_id: str, listed: Sequence[_Listed]) -> tuple[Match, ...]:
     if comm_id.startswith("["):
         text, _, scope = comm_id[1:].partition("]")[0].partition("%")
     else:
-        text = comm_id[comm_id[:1] in ("^", "=") :].partition(":")[0]
+        text = comm_id.partition(":")[0]
         try:
             text = socket.inet_ntoa(socket.inet_aton(text))  # short forms too, as getaddrinfo
         except (OSError, ValueError):
