@@ -20,6 +20,7 @@ from bench.report.text import printable
 # difference for those who see none.
 COLOURS = ("#2f81d6", "#d9730d", "#1f9d74", "#a55ac0", "#d0455b", "#8a8f1e", "#3aa6b9", "#8b8f98")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "hexagon", "cross")
+DEFAULT = "(default)"  # the name that the plan gives to the case with nothing set
 NEUTRAL = "#8b8f98"
 BAND = 0.2  # opacity of interval bands
 FITTED_POINTS = 25  # per piece: a line is straight on linear axes, curved on these
@@ -30,7 +31,7 @@ def busbw(report: Report, collective: str) -> dict[str, Any]:
     """Busbw (1e9 bytes/s) over size: interval bands, expectation dashed, piece breaks ticked."""
     traces: list[dict[str, Any]] = []
     lines = _lines(report, collective)
-    for at, line in enumerate(lines):
+    for at, line in lines:
         points = _points(line)
         low = [point.busbw_gbs * point.time_s / point.high_s for point in points]
         high = [point.busbw_gbs * point.time_s / point.low_s for point in points]
@@ -40,8 +41,8 @@ def busbw(report: Report, collective: str) -> dict[str, Any]:
         ]
         breaks = [piece.from_bytes for piece in line.pieces[1:]]
         traces += _breaks(line, at, breaks, [_fitted_busbw(line, size) for size in breaks])
-    sizes = [point.size_bytes for line in lines for point in line.points]
-    traces += _expectations(lines, sizes)
+    sizes = [point.size_bytes for _, line in lines for point in line.points]
+    traces += _expectations([line for _, line in lines], sizes)
     values = [value for trace in traces for value in trace["y"]]
     return {"data": traces, "layout": _layout(sizes, values, units.busbw)}
 
@@ -50,7 +51,7 @@ def times(report: Report, collective: str) -> dict[str, Any]:
     """Time (s) over size: measured points, and the fitted pieces as lines through them."""
     traces: list[dict[str, Any]] = []
     lines = _lines(report, collective)
-    for at, line in enumerate(lines):
+    for at, line in lines:
         points = _points(line)
         curve = _curve(line, at, points, [point.time_s for point in points], "markers", _time_text)
         curve["error_y"] = {
@@ -68,13 +69,19 @@ def times(report: Report, collective: str) -> dict[str, Any]:
             traces.append(_quiet(line, at, sizes_bytes, fitted, mode="lines"))
         breaks = [piece.from_bytes for piece in line.pieces[1:]]
         traces += _breaks(line, at, breaks, [_fitted_s(line, size) for size in breaks])
-    sizes = [point.size_bytes for line in lines for point in line.points]
+    sizes = [point.size_bytes for _, line in lines for point in line.points]
     values = [value for trace in traces for value in trace["y"]]
     return {"data": traces, "layout": _layout(sizes, values, units.time)}
 
 
-def _lines(report: Report, collective: str) -> list[CostLine]:
-    return [line for line in report.lines if line.collective == collective and _points(line)]
+def _lines(report: Report, collective: str) -> list[tuple[int, CostLine]]:
+    """Lines to draw, each with its candidate's number: the same colour in every figure."""
+    order = {candidate.name: at for at, candidate in enumerate(report.candidates)}
+    return [
+        (order.setdefault(line.candidate, len(order)), line)
+        for line in report.lines
+        if line.collective == collective and _points(line)
+    ]
 
 
 def _points(line: CostLine) -> list[Point]:
@@ -121,9 +128,15 @@ def _curve(
         "y": values,
         "text": [words(point) for point in points],
         "hovertemplate": "%{text}",
-        "line": {"color": COLOURS[at % len(COLOURS)], "width": 2},
+        "line": _stroke(line, at),
         "marker": {"color": COLOURS[at % len(COLOURS)], "symbol": symbols, "size": 7},
     }
+
+
+def _stroke(line: CostLine, at: int) -> dict[str, Any]:
+    """Dotted for the case with nothing set: it often lies upon one of the others."""
+    dash = "dot" if line.candidate == DEFAULT else "solid"
+    return {"color": COLOURS[at % len(COLOURS)], "width": 2, "dash": dash}
 
 
 def _quiet(
@@ -138,7 +151,7 @@ def _quiet(
         "hoverinfo": "skip",
         "x": list(sizes),
         "y": list(values),
-        "line": {"color": COLOURS[at % len(COLOURS)], "width": 1.6},
+        "line": _stroke(line, at),
         **how,
     }
 
@@ -214,7 +227,7 @@ def _layout(
     axis = {"type": "log", "ticks": "outside", "tickmode": "array", "zeroline": False}
     return {
         "autosize": True,
-        "margin": {"l": 74, "r": 10, "t": 10, "b": 30},
+        "margin": {"l": 78, "r": 10, "t": 10, "b": 30},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hovermode": "x unified",
@@ -224,10 +237,19 @@ def _layout(
             "tickvals": across,
             "ticktext": [units.size(size) for size in across],
             "tickangle": 0,
+            "spikecolor": NEUTRAL,
+            "spikethickness": 1,
+            "spikedash": "solid",
             "unifiedhovertitle": {"text": "%{x:,d} bytes"},
         },
-        "yaxis": {**axis, "tickvals": up, "ticktext": [words(value) for value in up]},
+        "yaxis": {**axis, "tickvals": up, "ticktext": [_round(words(value)) for value in up]},
     }
+
+
+def _round(words: str) -> str:
+    """A tick's label without the zeros that tell precision: `0.05 GB/s`, not `0.0500 GB/s`."""
+    number, _, unit = words.partition(" ")
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
 
 
 def _log_ticks(values: Sequence[float]) -> list[float]:

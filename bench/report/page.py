@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +21,7 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from bench.records import Candidate, CostLine, HostFacts, Point, Report
+from bench.records import Candidate, CostLine, Finding, HostFacts, Point, Report
 from bench.report import digest, figures, paste, units
 from bench.report.text import abbreviated, printable
 
@@ -27,8 +29,12 @@ HOSTS_SHOWN = 8  # whose interfaces are listed; the others are in report.json
 INTERFACES_SHOWN = 6  # per candidate in the bars of carried bytes; the rest is one segment
 SESSIONS_SHOWN = 40  # that went wrong
 PAIRS_SHOWN = 40
-FINDINGS_SHOWN = 60
+ALIKE_SHOWN = 3  # findings of one code in full; a thousand hosts make a thousand of them
+LISTED = 200  # of those folded away, and of notes
 LINES_SHOWN = 60  # tables of points: more make a page that no one scrolls
+# A line never breaks between a number and its unit.
+NUMBER_AND_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mµ]?s|[KMGT]i?B(?:/s)?|[MG]bit/s)(?![\w]))")
+SHADES = 7  # that the style sheet has for interfaces
 COMPRESSION = 9
 
 
@@ -63,7 +69,7 @@ def render(report: Report) -> str:
     """The whole page. About 2 MB with curves, a few ten kB without."""
     collectives = digest.collectives(report)
     drawings = _drawings(report, collectives)
-    findings = [f for f in digest.in_order(report.findings) if not digest.is_note(f)]
+    findings, alike = _folded(report.findings)
     notes = [f for f in report.findings if digest.is_note(f)]
     return _template().render(
         report=report,
@@ -75,16 +81,17 @@ def render(report: Report) -> str:
         log=log,
         pieces=pieces,
         remarks=remarks,
-        findings=findings[:FINDINGS_SHOWN],
-        findings_more=_more(findings, FINDINGS_SHOWN, "finding"),
-        notes=notes[:FINDINGS_SHOWN],
-        notes_more=_more(notes, FINDINGS_SHOWN, "note"),
+        findings=findings,
+        alike_findings=alike,
+        listed=LISTED,
+        notes=notes[:LISTED],
+        notes_more=_more(notes, LISTED, "note"),
         facts=_facts(report),
         collectives=collectives
         or ((digest.main_collective(report),) if report.candidates else ()),
         figures=drawings,
         plotly=packed_plotly() if drawings else "",
-        carried=[_carried(candidate) for candidate in report.candidates if candidate.carried],
+        carried=_carried(report.candidates),
         lines=report.lines[:LINES_SHOWN],
         lines_more=_more(report.lines, LINES_SHOWN, "line"),
         pairs=[pair for pair in report.preflight if pair.outcome != "ok"][:PAIRS_SHOWN],
@@ -96,6 +103,22 @@ def render(report: Report) -> str:
         hosts=report.hosts[:HOSTS_SHOWN],
         hosts_more=max(len(report.hosts) - HOSTS_SHOWN, 0),
     )
+
+
+def _folded(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
+    """Findings to show in full, and by code those beyond the first few of their kind."""
+    shown: list[Finding] = []
+    folded: dict[str, list[Finding]] = {}
+    seen: Counter[str] = Counter()
+    for finding in digest.in_order(findings):
+        if digest.is_note(finding):
+            continue
+        seen[finding.code] += 1
+        if seen[finding.code] <= ALIKE_SHOWN:
+            shown.append(finding)
+        else:
+            folded.setdefault(finding.code, []).append(finding)
+    return shown, folded
 
 
 @cache
@@ -114,7 +137,7 @@ def _template() -> jinja2.Template:
 
 def _shown(value: Any) -> Any:
     """Foreign strings with their hidden characters visible; Markup (our own) passes as it is."""
-    return printable(value) if type(value) is str else value
+    return NUMBER_AND_UNIT.sub("\u00a0", printable(value)) if type(value) is str else value
 
 
 def shell(remedy: str) -> Markup:
@@ -160,30 +183,31 @@ def _facts(report: Report) -> list[str]:
     return [" · ".join(words) for words in lines]
 
 
-def _carried(candidate: Candidate) -> Carried:
-    amounts: dict[str, int] = {}
-    for interfaces in candidate.carried.values():
-        for name, amount in interfaces.items():
-            amounts[name] = amounts.get(name, 0) + amount
-    total = sum(amounts.values())
-    order = sorted(amounts, key=lambda name: -amounts[name])
-    shown = [(name, amounts[name]) for name in order[:INTERFACES_SHOWN]]
-    if len(order) > INTERFACES_SHOWN:
-        rest = sum(amounts[name] for name in order[INTERFACES_SHOWN:])
-        shown.append((f"{len(order) - INTERFACES_SHOWN} others", rest))
-    return Carried(
-        candidate.name,
-        tuple(
+def _carried(candidates: Sequence[Candidate]) -> list[Carried]:
+    """Shares of every candidate; an interface has the same shade in all of them."""
+    bars: list[Carried] = []
+    shades: dict[str, int] = {}
+    for candidate in candidates:
+        amounts: Counter[str] = Counter()
+        for interfaces in candidate.carried.values():
+            amounts.update(interfaces)
+        shown = amounts.most_common(INTERFACES_SHOWN)
+        total, rest = sum(amounts.values()), len(amounts) - len(shown)
+        if rest:
+            shown.append((f"{rest} others", total - sum(amount for _, amount in shown)))
+        shares = [
             Share(
-                name,
-                units.size(amount),
-                units.percent(amount, total),
-                round(100 * amount / total, 2) if total else 0.0,
-                at,
+                interface=name,
+                amount=units.size(amount),
+                percent=units.percent(amount, total),
+                width=round(100 * amount / total, 2) if total else 0.0,
+                shade=shades.setdefault(name, len(shades) % SHADES),
             )
-            for at, (name, amount) in enumerate(shown)
-        ),
-    )
+            for name, amount in shown
+        ]
+        if shares:
+            bars.append(Carried(candidate.name, tuple(shares)))
+    return bars
 
 
 def _alike(hosts: Sequence[HostFacts], value: Callable[[HostFacts], str]) -> list[Alike]:

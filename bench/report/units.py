@@ -89,6 +89,8 @@ def percent(part: float | None, whole: float | None) -> str:
     share = 100 * part / whole
     if 99 < share < 100:
         return f"{math.floor(share * 10) / 10:.1f} %" if share > 99.5 else "99 %"
+    if 0 < share < 0.1:
+        return "<0.1 %"
     return f"{share:.0f} %" if share >= 1 or share == 0 else f"{share:.1f} %"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import msgspec
 import pytest
@@ -97,8 +98,14 @@ def made_line(
     factor = 2 * (ranks - 1) / ranks if collective == "all_reduce" else (ranks - 1) / ranks
     bandwidth = busbw_gbs / factor * 1e9
     points = []
+    slower_s = (
+        SIZES[4] / bandwidth * (1 / 0.9 - 1)
+    )  # below the switch: less latency, less bandwidth
     for size in SIZES:
-        time_s = latency_s + size / bandwidth
+        time_s = latency_s + size / bandwidth / 0.9
+        if size > SIZES[4]:
+            time_s = latency_s + slower_s + size / bandwidth
+        time_s *= 1 + 0.01 * math.sin(size)
         points.append(
             Point(
                 size_bytes=size,
@@ -128,12 +135,12 @@ def made_line(
                 from_bytes=SIZES[0],
                 to_bytes=SIZES[4],
                 latency_s=latency_s,
-                bandwidth_bytes_per_s=bandwidth * 1.1,
+                bandwidth_bytes_per_s=bandwidth * 0.9,
             ),
             Piece(
                 from_bytes=SIZES[4],
                 to_bytes=SIZES[-1],
-                latency_s=latency_s + SIZES[4] / bandwidth * 0.09,
+                latency_s=latency_s + slower_s,
                 bandwidth_bytes_per_s=bandwidth,
             ),
         ),
