@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bench.plan import naming
 from bench.records import (
     BadInput,
     Candidate,
@@ -75,7 +76,7 @@ def of_report(report: Report, candidate: Candidate) -> Expectation | None:
         return None
     known = []
     for other in report.candidates:
-        network = network_of(other, report.fabric, report.hosts)
+        network = network_of(other, report.fabric)
         if other.kind == "network" and network is not None and network.role == "data":
             known.append(of_network(other, report.fabric, report.hosts, backend=report.backend))
     return max(
@@ -102,7 +103,7 @@ def of_network(
         for interface in facts.interfaces
         if interface.name == name
     ]
-    network = network_of(candidate, fabric, hosts)
+    network = network_of(candidate, fabric)
     if network is not None and network.rate_gbps is not None:
         share, how = _share(candidate, members, network.mtu)
         rails = max(len(name.split("+")) for name in candidate.interfaces.values())
@@ -130,38 +131,20 @@ def _share(
     return payload_share(mtu, on_wire=on_wire), f"at MTU {mtu}"
 
 
-def network_of(
-    candidate: Candidate, fabric: Fabric | None, hosts: Sequence[HostFacts]
-) -> FabricNetwork | None:
-    """The network of the fabric file that a candidate is: on every host its interface fits."""
-    if fabric is None or candidate.kind != "network" or not candidate.interfaces:
+def network_of(candidate: Candidate, fabric: Fabric | None) -> FabricNetwork | None:
+    """The network of the fabric file that a candidate is, as the plan named it."""
+    if candidate.kind != "network":
         return None
-    known = {facts.host: facts for facts in hosts}
-    for network in fabric.network:
-        if all(
-            all(_fits(network, known.get(host), name) for name in names.split("+"))
-            for host, names in candidate.interfaces.items()
-        ):
-            return network
-    return None
+    return naming.expected_network(fabric, candidate.interfaces, candidate.addresses)
 
 
 def interfaces_of(network: FabricNetwork, facts: HostFacts) -> tuple[Interface, ...]:
     """A host's interfaces that belong to a network of the fabric file, up or down."""
-    return tuple(i for i in facts.interfaces if _fits(network, facts, i.name))
-
-
-def _fits(network: FabricNetwork, facts: HostFacts | None, name: str) -> bool:
-    if any(fnmatch.fnmatchcase(name, glob) for glob in network.interfaces):
-        return True
-    if network.subnet is None or facts is None:
-        return False
-    subnet = ipaddress.ip_network(network.subnet, strict=False)
-    return any(
-        ipaddress.ip_address(address.address.partition("%")[0]) in subnet
-        for interface in facts.interfaces
-        if interface.name == name
-        for address in interface.addresses
+    return tuple(
+        i
+        for i in facts.interfaces
+        if naming.fits(network, i.name, None)
+        or any(naming.fits(network, i.name, a.address.partition("%")[0]) for a in i.addresses)
     )
 
 

@@ -85,6 +85,8 @@ def guilty(ranks: Sequence[RankOutcome]) -> Guilt | None:
     others waited, alone in an earlier phase than all who wait (inferred).
     """
     died = [r for r in ranks if r.outcome == "died"]
+    # gloo aborts the process when a peer's connection breaks: no evidence beside another death
+    died = [r for r in died if r.signal != signal.SIGABRT] or died
     if died and len(died) < len(ranks):
         return Guilt(tuple(died), tuple(f"{_rank(r)} {_death(r)} in {r.phase}" for r in died))
     stopped = [r for r in ranks if r.state == "T"]
@@ -92,8 +94,8 @@ def guilty(ranks: Sequence[RankOutcome]) -> Guilt | None:
         told = tuple(f"{_rank(r)} is stopped (state T) in {r.phase}" for r in stopped)
         return Guilt(tuple(stopped), told)
     lost = [r for r in ranks if r.outcome == "lost"]
-    if lost and len(lost) < len(ranks):
-        told = tuple(f"the agent of {_rank(r)} no longer answers, last in {r.phase}" for r in lost)
+    if lost:  # rank 0 tells, so never all of them
+        told = tuple(f"the agent of {_rank(r)} no longer answers" for r in lost)
         return Guilt(tuple(lost), told)
     own = [
         r for r in ranks if r.outcome == "failed" and r.error and not CONSEQUENCE.search(r.error)
@@ -141,8 +143,8 @@ def _accuse(
         summary = f"All {len(session.ranks)} ranks failed in {number} of {over}{told}."
     else:
         summary = (
-            f"{len(waiting)} ranks on {listed(r.host for r in waiting) or 'unknown hosts'} stopped "
-            f"in {_phase(session, guilt)}, {number} of {over}; no rank stands out."
+            f"{len(waiting)} ranks on {listed(r.host for r in waiting) or 'unknown hosts'} "
+            f"stopped in {_phase(session, guilt)}, {number} of {over}; no rank stands out."
         )
     evidence = [Evidence(basis="measured", text=text) for text in (guilt.why if guilt else ())]
     evidence += _stuck(waiting)
@@ -168,7 +170,9 @@ def _accuse(
 
 def _phase(session: Session, guilt: Guilt | None) -> Phase:
     """Where it stopped: the guilty rank's phase, else the earliest of those who did not finish."""
-    ranks = guilt.ranks if guilt else [r for r in session.ranks if r.outcome != "ok"]
+    known = [r for r in session.ranks if r.outcome not in ("ok", "lost")]
+    ranks = [r for r in guilt.ranks if r.outcome != "lost"] if guilt else known
+    ranks = ranks or known  # nobody knows how far a lost one got; the others wait where it stopped
     return min((r.phase for r in ranks), key=PHASES.index, default=session.phase)
 
 

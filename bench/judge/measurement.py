@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.judge.docket import Docket
-from bench.judge.networks import LARGE_BYTES, Networks
+from bench.judge.networks import Networks
+from bench.judge.ratio import LARGE_BYTES
 from bench.judge.words import percent, single
 from bench.records import CostLine, Evidence, Finding, HostFacts, Point, Severity, Where
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from bench.judge import expected
-from bench.judge.ratio import busbw_at, quotient
+from bench.judge.ratio import busbw, faster
 from bench.records import (
     Candidate,
     CostLine,
@@ -28,7 +28,6 @@ BROKEN_OUTCOMES = ("unreachable", "hung", "failed")
 # A carrier moves at least this share of a session's bytes. Control traffic of our own is 0.05 % of
 # a 100 Mbit/s network; two interfaces that share channels evenly carry half each, eight an eighth.
 CARRIER_SHARE = 0.05
-LARGE_BYTES = 64 * 1024  # below, times are latency and the noise of a busy CPU
 
 
 @dataclass(frozen=True)
@@ -68,35 +67,14 @@ class Networks:
         return self._lines.get((candidate.name, collective))
 
     def speed(self, candidate: Candidate, collective: str) -> Interval | None:
-        """busbw in 1e9 bytes/s at large sizes: the fitted one, else the largest size's."""
+        """busbw in 1e9 bytes/s at large sizes, None where it was not measured."""
         line = self.line(candidate, collective)
-        if line is None:
-            return None
-        if line.busbw_gbs is not None:
-            return line.busbw_gbs
-        points = [p for p in line.points if p.group == "fit" and p.size_bytes >= LARGE_BYTES]
-        if not points:
-            return None
-        last = max(points, key=lambda point: point.size_bytes)
-        return busbw_at(last)
+        return busbw(line) if line else None
 
     def ratio(self, fast: Candidate, slow: Candidate, collective: str) -> Interval | None:
-        """How many times faster `fast` is at large sizes, with a 95 % interval.
-
-        Two lines where both are fitted, else the largest size that both measured. The two are
-        independent measurements, so half-widths of the logs add in squares.
-        """
+        """How many times faster `fast` is at large sizes; None where either was not measured."""
         a, b = self.line(fast, collective), self.line(slow, collective)
-        if a is None or b is None:
-            return None
-        if a.busbw_gbs is not None and b.busbw_gbs is not None:
-            return quotient(a.busbw_gbs, b.busbw_gbs)
-        common = {p.size_bytes: p for p in a.points if p.size_bytes >= LARGE_BYTES}
-        shared = [p for p in b.points if p.size_bytes in common]
-        if not shared:
-            return None
-        last = max(shared, key=lambda point: point.size_bytes)
-        return quotient(busbw_at(common[last.size_bytes]), busbw_at(last))
+        return faster(a, b) if a and b else None
 
     # ------------------------------------------------------------------ what NCCL would do
 
@@ -186,7 +164,7 @@ class Networks:
     # ------------------------------------------------------------------ what was expected
 
     def expected(self, candidate: Candidate) -> FabricNetwork | None:
-        return expected.network_of(candidate, self.report.fabric, self.report.hosts)
+        return expected.network_of(candidate, self.report.fabric)
 
     @cached_property
     def data_networks(self) -> tuple[Candidate, ...]:

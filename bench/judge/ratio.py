@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 
-from bench.records import Interval, Point
+from bench.records import CostLine, Interval, Point
+
+LARGE_BYTES = 64 * 1024  # below, times are latency and the noise of a busy CPU
 
 
 def quotient(a: Interval, b: Interval) -> Interval:
@@ -19,7 +21,29 @@ def quotient(a: Interval, b: Interval) -> Interval:
     return Interval(value=value, low=value * math.exp(-low), high=value * math.exp(high))
 
 
-def busbw_at(point: Point) -> Interval:
+def busbw(line: CostLine) -> Interval | None:
+    """busbw in 1e9 bytes/s: the fitted one, else the largest size's."""
+    if line.busbw_gbs is not None:
+        return line.busbw_gbs
+    points = _large(line)
+    return _at(points[max(points)]) if points else None
+
+
+def faster(a: CostLine, b: CostLine) -> Interval | None:
+    """How many times faster `a` is than `b`, with a 95 % interval: from two fitted lines, else at
+    the largest size that both measured."""
+    if a.busbw_gbs is not None and b.busbw_gbs is not None:
+        return quotient(a.busbw_gbs, b.busbw_gbs)
+    first, second = _large(a), _large(b)
+    common = set(first) & set(second)
+    return quotient(_at(first[max(common)]), _at(second[max(common)])) if common else None
+
+
+def _large(line: CostLine) -> dict[int, Point]:
+    return {p.size_bytes: p for p in line.points if p.size_bytes >= LARGE_BYTES}
+
+
+def _at(point: Point) -> Interval:
     value, time = point.busbw_gbs, point.time_s
     return Interval(value=value, low=value * time / point.high_s, high=value * time / point.low_s)
 

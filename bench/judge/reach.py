@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 
 from bench.judge import expected
 from bench.judge.docket import Docket
-from bench.judge.networks import Networks, parts
+from bench.judge.networks import Networks
 from bench.judge.virtual import is_virtual
 from bench.judge.words import carrier, listed, single
 from bench.records import Candidate, Evidence, Finding, Interface, PreflightPair, Severity, Where
@@ -99,7 +99,8 @@ def _unreachable(net: Networks, docket: Docket, candidate: Candidate) -> None:
     if candidate.outcome == "measured":
         severity = "warning" if net.needed(candidate) else "info"
     elif net.needed(candidate):
-        severity = "broken"
+        works = net.default is not None and net.default.outcome == "measured"
+        severity = "warning" if works and candidate not in net.data_networks else "broken"
     elif role is not None:
         severity = "warning"
     named = culprits(failed, passed)
@@ -175,47 +176,71 @@ def _where(candidate: Candidate, failed: Sequence[PreflightPair], named: Sequenc
 
 
 def _absent(net: Networks, docket: Docket) -> None:
-    """Hosts without a working interface in a data network of the fabric file."""
+    """Hosts without a working interface in a network that the operator or the other hosts use."""
     fabric = net.report.fabric
     for network in fabric.network if fabric else ():
         if network.role != "data":
             continue
-        states: dict[str, str] = {}
+        states = {}
         for host, facts in net.hosts.items():
             found = expected.interfaces_of(network, facts)
-            if facts.rdma_ports or any(i.up and i.running and i.addresses for i in found):
-                continue
-            told = "; ".join(f"{i.name} is {_state(i)}" for i in found)
-            states[host] = told or "no such interface"
-        if not states or len(states) == len(net.hosts):
-            continue
+            if not facts.rdma_ports and not any(_usable(i) for i in found):
+                told = "; ".join(f"{i.name} is {_state(i)}" for i in found)
+                states[host] = told or "no such interface"
         over = [c for c in net.networks if net.expected(c) is network]
-        if over and docket.explains(over[0].name):
-            for host, state in states.items():
-                docket.attach(over[0].name, Evidence(basis="claimed", text=f"{host}: {state}"))
+        if 0 < len(states) < len(net.hosts):
+            called = f"{network.name}, which your fabric calls a data network"
+            name = single(n for c in over for n in c.interfaces.values())
+            _lacking(net, docket, over, states, called, name or single(network.interfaces))
+    for candidate in net.networks:
+        if candidate in net.data_networks or candidate.outcome != "skipped":
             continue
-        names = sorted({n for c in over for names in c.interfaces.values() for n in parts(names)})
-        docket.add(
-            Finding(
-                code="interface-unreachable",
-                severity="broken",
-                summary=f"{listed(states)} of {len(net.hosts)} hosts "
-                f"{'has' if len(states) == 1 else 'have'} no working interface in {network.name}, "
-                "which your fabric calls a data network.",
-                where=Where(
-                    host=single(states),
-                    hosts=tuple(states),
-                    candidate=over[0].name if over else None,
-                    interface=single(names) or single(network.interfaces),
-                ),
-                evidence=tuple(
-                    Evidence(basis="claimed", text=f"{host}: {state}")
-                    for host, state in list(states.items())[:PAIRS_SHOWN]
-                ),
-                remedy=f"ip -br link show; sudo ip link set dev {names[0]} up" if names else None,
+        down = {h: f"{i.name} is {_state(i)}" for h, i in net.members(candidate) if not _usable(i)}
+        if down and set(net.carries(candidate)) - set(down):
+            name = single(candidate.interfaces.values())
+            called = f"{candidate.name}, over which NCCL sends on the others"
+            _lacking(net, docket, [candidate], down, called, name)
+
+
+def _lacking(
+    net: Networks,
+    docket: Docket,
+    over: Sequence[Candidate],
+    states: dict[str, str],
+    called: str,
+    name: str | None,
+) -> None:
+    lines = [Evidence(basis="claimed", text=f"{host}: {told}") for host, told in states.items()]
+    lines = lines[:PAIRS_SHOWN]
+    if over and docket.explains(over[0].name):
+        for line in lines:
+            docket.attach(over[0].name, line)
+        return
+    works = net.default is not None and net.default.outcome == "measured"
+    wanted = any(c in net.data_networks for c in over) or not over
+    docket.add(
+        Finding(
+            code="interface-unreachable",
+            severity="broken" if wanted or not works else "degraded",
+            summary=f"{listed(states)} of {len(net.hosts)} hosts "
+            f"{'has' if len(states) == 1 else 'have'} no working interface in {called}.",
+            where=Where(
+                host=single(states),
+                hosts=tuple(states),
+                candidate=over[0].name if over else None,
+                interface=name,
             ),
-            explains=[c.name for c in over] + ([net.default.name] if net.default else []),
-        )
+            evidence=tuple(lines),
+            remedy=f"ip -br link show dev {name}; sudo ip link set dev {name} up"
+            if name
+            else None,
+        ),
+        explains=[*(c.name for c in over), *([net.default.name] if net.default else [])],
+    )
+
+
+def _usable(interface: Interface) -> bool:
+    return interface.up and interface.running and bool(interface.addresses)
 
 
 def _state(interface: Interface) -> str:

@@ -16,8 +16,6 @@ from bench.judge.remedy import export_line
 from bench.judge.words import asked, carrier, listed, opening, single
 from bench.records import Evidence, Finding, NcclChoice, Where
 
-USAGE = 5  # ncclInvalidUsage: no interface matches
-
 
 def judge(net: Networks, docket: Docket) -> None:
     """Add what is wrong with the setting itself; says where that explains the default case."""
@@ -43,8 +41,8 @@ def _no_match(net: Networks, docket: Docket) -> None:
         choice = net.choice(host)
         if choice is None:
             continue
-        unmatched = choice.basis == "predicted" and not choice.interfaces
-        if choice.code == USAGE or (unmatched and choice.bootstrap is None):
+        nothing = choice.basis == "predicted" and not choice.interfaces
+        if choice.bootstrap is None and (choice.code not in (None, 0) or nothing):
             hosts.append(host)
     if not hosts:
         return

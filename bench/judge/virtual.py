@@ -17,7 +17,7 @@ from bench.records import Candidate, Evidence, Finding, Interface, Where
 VIRTUAL_KINDS = ("docker", "bridge", "vpn", "wifi", "virtual")
 # A veth alone says nothing: a pod's eth0 is one. A name that container engines and VPNs give does.
 VIRTUAL_NAMES = re.compile(
-    r"(docker|br-[0-9a-f]{12}|virbr|vnet|veth|cni|flannel|cali|podman|lxc|lxd|tun|tap|wg|tailscale"
+    r"(docker|br-[0-9a-f]{8,}|virbr|vnet|veth|cni|flannel|cali|podman|lxc|lxd|tun|tap|wg|tailscale"
     r"|zt|ip6tnl|sit|gre|kube)"
 )
 
