@@ -147,15 +147,22 @@ def settled(times: Times, window: int = WINDOW) -> bool:
 def drifting(times: Times) -> bool:
     """Is the second half clearly elsewhere than the first: 99 % intervals apart, medians > 1 %?
 
-    Noise alone makes windows of 10 disagree; this asks for evidence. False below 16 times.
+    Noise alone makes windows of 10 disagree; this asks for evidence. The intervals are widened by
+    what correlation is left beside a straight trend: the trend is what is looked for. False below
+    16 times.
     """
     values = checked(times)
     half = values.size // 2
     if half < 8:
         return False
-    first, second = widened_interval(values[:half]), widened_interval(values[half:])
-    apart = first.high < second.low or second.high < first.low
-    return apart and abs(second.median / first.median - 1) > MEDIANS_WITHIN
+    logs = np.log(values)
+    at = np.arange(values.size) - (values.size - 1) / 2
+    wider = widening(lag1(np.exp(logs - at * float(at @ logs) / float(at @ at))))
+    first, second = median_interval(values[:half]), median_interval(values[half:])
+    lower, upper = sorted((first, second))
+    gap = math.log(upper.median / lower.median)
+    noise = wider * (math.log(lower.high / lower.median) + math.log(upper.median / upper.low))
+    return gap > max(noise, MEDIANS_WITHIN)
 
 
 @dataclass(frozen=True)

