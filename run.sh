@@ -44,7 +44,8 @@ base_python() {
     fail "needs Python 3.10 or newer; found none as python3 or python3.10 to python3.13"
 }
 
-# One line that changes when the environment must be built anew: which Python, and the torch it has.
+# One line that changes when the environment must be built anew: which Python, whether it sees the
+# system's packages, and the version and place of its torch.
 describe_base() {
     "$1" - <<'PY'
 import importlib.util, os, sys
@@ -57,14 +58,16 @@ if spec and spec.origin:
         number = version("torch")
     except PackageNotFoundError:
         number = "unknown"
-print("|".join((os.path.realpath(sys.executable), sys.version.split()[0], number, where)))
+folders = ("site-packages", "dist-packages")
+system = any(p.startswith(sys.base_prefix) and p.endswith(folders) for p in sys.path)
+python = os.path.realpath(sys.executable) + " " + sys.version.split()[0]
+print("|".join((python, "system" if system else "own", number, where)))
 PY
 }
 
-make_venv() {
-    local base=$1 sees=$2
-    local options=()
-    [ -n "$sees" ] && options=(--system-site-packages)
+make_venv() { # make_venv PYTHON TORCH_FOLDER SCOPE
+    local base=$1 sees=$2 scope=$3 options=()
+    [ -n "$sees" ] && [ "$scope" = system ] && options=(--system-site-packages)
     if ! "$base" -m venv "${options[@]}" "$VENV" >/dev/null 2>&1; then
         # Debian ships Python without ensurepip.
         if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -83,7 +86,7 @@ make_venv() {
 }
 
 pip_install() {
-    local pip=("$PYTHON" -m pip install --quiet --disable-pip-version-check --no-input --retries 2)
+    local pip=("$PYTHON" -m pip install -qq --disable-pip-version-check --no-input --retries 2)
     # Without a network what is already there may be enough; that costs a second to find out.
     "${pip[@]}" "$@" || "${pip[@]}" --no-index --no-build-isolation "$@" 2>/dev/null
 }
@@ -98,7 +101,7 @@ PY
 }
 
 install() {
-    local pip=("$PYTHON" -m pip install --quiet --disable-pip-version-check --no-input --retries 2)
+    local pip=("$PYTHON" -m pip install -qq --disable-pip-version-check --no-input --retries 2)
     # Without a network what is already there may be enough; that costs a second to find out.
     "${pip[@]}" "$@" || "${pip[@]}" --no-index --no-build-isolation "$@" 2>/dev/null
 }
@@ -131,8 +134,8 @@ install() { # install RUN|TEST: make $VENV hold what running, or testing, needs
         return
     fi
 
-    local torch=${description#*|*|} sees=""
-    sees=${torch#*|} torch=${torch%%|*}
+    local scope torch sees
+    IFS='|' read -r _ scope torch sees <<<"$description"
     if [ -n "$(ls "$VENV"/.installed-* 2>/dev/null)" ] &&
         [ "$(cat "$VENV/.base" 2>/dev/null)" != "$description" ]; then
         say "the current Python or its torch has changed; building $VENV anew"
@@ -140,7 +143,7 @@ install() { # install RUN|TEST: make $VENV hold what running, or testing, needs
     fi
     if ! "$PYTHON" -c '' 2>/dev/null; then
         rm -rf "$VENV"
-        make_venv "$base" "$sees"
+        make_venv "$base" "$sees" "$scope"
     fi
     printf '%s\n' "$description" >"$VENV/.base"
 
@@ -151,7 +154,7 @@ install() { # install RUN|TEST: make $VENV hold what running, or testing, needs
         # Whatever is visible stays as it is, so that the benchmark runs the very stack it judges.
         constraints=$VENV/visible.txt
         "$PYTHON" -m pip list --format=freeze --disable-pip-version-check 2>/dev/null |
-            grep -v '^nccl-fabric-bench==' >"$constraints"
+            grep -vE '^(nccl-fabric-bench|pip|setuptools)==' >"$constraints"
     else
         say "installing torch and the other requirements into $VENV (a few minutes the first time)"
     fi
@@ -199,6 +202,18 @@ gpus() { # how many GPUs torch sees, without waiting for torch where there is no
     fi
 }
 
+check_options() { # a mistyped option is one sentence here, and under torchrun a page
+    "$PYTHON" - "$@" <<'PY' || exit $?
+import sys
+from bench.plan import options
+from bench.records import BadInput
+try:
+    options.parse(sys.argv[1:])
+except BadInput as bad:
+    sys.exit(print(f"fabric-bench: {bad}", file=sys.stderr) or 2)
+PY
+}
+
 sweep_here() { # sweep_here RANKS [OPTIONS]: torchrun on this host, then the sweep's own exit status
     local ranks=$1 out="" previous="" option child status=0
     shift
@@ -218,7 +233,7 @@ sweep_here() { # sweep_here RANKS [OPTIONS]: torchrun on this host, then the swe
     # In the background of a script SIGINT is ignored unless job control gives it a group of its own;
     # both signals are then handed on, so that Ctrl-C and a stopped unit end the sweep cleanly.
     set -m
-    "$PYTHON" -m torch.distributed.run --standalone --nproc-per-node "$ranks" "$SWEEP" "$@" &
+    OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} "$PYTHON" -m torch.distributed.run --standalone --nproc-per-node "$ranks" "$SWEEP" "$@" &
     child=$!
     trap 'kill -INT "$child" 2>/dev/null' INT
     trap 'kill -TERM "$child" 2>/dev/null' TERM HUP
@@ -227,12 +242,17 @@ sweep_here() { # sweep_here RANKS [OPTIONS]: torchrun on this host, then the swe
         wait "$child" || status=$?
     done
     # torchrun turns every failure into 1; the sweep leaves its true status beside its report.
-    [ -s "$out/status" ] && status=$(cat "$out/status")
+    if [ -s "$out/status" ]; then
+        status=$(cat "$out/status")
+    elif [ "$status" = 1 ]; then
+        status=2
+    fi
     exit "$status"
 }
 
 main_job() {
     local count why
+    check_options "$@"
     count=$(gpus)
     if [ "$count" -ge 2 ]; then
         say "$count GPUs: sweeping this host over NCCL"
