@@ -1,6 +1,6 @@
 """The catalogue of findings: every code that any part of the project may raise.
 
-Codes are stable. A finding is added here, by one Entry in entries/, before anything raises it;
+Codes are stable. A finding is added here, by one Entry in an entries_ module, before anything raises it;
 `explain CODE` prints the entry, and a test holds every raised code against this table.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 
-from bench.judge.entries import comparison, gpu, hang, interface, launch, link, measurement
+from bench.judge import entries_figures, entries_interface, entries_jobs, entries_link
 from bench.judge.entry import Entry
 from bench.records import BadInput
 
@@ -16,7 +16,7 @@ __all__ = ["CATALOGUE", "Entry", "entry"]
 
 CATALOGUE: dict[str, Entry] = {
     entry.code: entry
-    for room in (interface, link, gpu, hang, launch, comparison, measurement)
+    for room in (entries_interface, entries_link, entries_jobs, entries_figures)
     for entry in room.ENTRIES
 }
 ORDER = {code: at for at, code in enumerate(CATALOGUE)}

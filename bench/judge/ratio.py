@@ -22,9 +22,10 @@ def quotient(a: Interval, b: Interval) -> Interval:
 
 
 def busbw(line: CostLine) -> Interval | None:
-    """busbw in 1e9 bytes/s: the fitted one, else the largest size's."""
+    """busbw in 1e9 bytes/s: the fitted one, else the largest size's; None where it is zero by
+    definition or was not measured."""
     if line.busbw_gbs is not None:
-        return line.busbw_gbs
+        return line.busbw_gbs if line.busbw_gbs.low > 0 else None
     points = _large(line)
     return _at(points[max(points)]) if points else None
 
@@ -32,15 +33,17 @@ def busbw(line: CostLine) -> Interval | None:
 def faster(a: CostLine, b: CostLine) -> Interval | None:
     """How many times faster `a` is than `b`, with a 95 % interval: from two fitted lines, else at
     the largest size that both measured."""
-    if a.busbw_gbs is not None and b.busbw_gbs is not None:
-        return quotient(a.busbw_gbs, b.busbw_gbs)
+    fast, slow = busbw(a), busbw(b)
+    if a.busbw_gbs is not None and b.busbw_gbs is not None and fast and slow:
+        return quotient(fast, slow)
     first, second = _large(a), _large(b)
     common = set(first) & set(second)
     return quotient(_at(first[max(common)]), _at(second[max(common)])) if common else None
 
 
 def _large(line: CostLine) -> dict[int, Point]:
-    return {p.size_bytes: p for p in line.points if p.size_bytes >= LARGE_BYTES}
+    large = [p for p in line.points if p.size_bytes >= LARGE_BYTES and p.busbw_gbs > 0]
+    return {point.size_bytes: point for point in large}
 
 
 def _at(point: Point) -> Interval:
