@@ -1,23 +1,21 @@
 """The catalogue of findings: every code that any part of the project may raise.
 
-Codes are stable. A finding is added here, by one Entry in an entries_ module, before anything raises it;
-`explain CODE` prints the entry, and a test holds every raised code against this table.
+Codes are stable. A finding is added by one Entry in entries/ before anything raises it; `explain
+CODE` prints the entry, and a test holds every raised code against this table.
 """
 
 from __future__ import annotations
 
 import difflib
 
-from bench.judge import entries_figures, entries_interface, entries_jobs, entries_link
+from bench.judge.entries import figures, interface, jobs, link
 from bench.judge.entry import Entry
 from bench.records import BadInput
 
 __all__ = ["CATALOGUE", "Entry", "entry"]
 
 CATALOGUE: dict[str, Entry] = {
-    entry.code: entry
-    for room in (entries_interface, entries_link, entries_jobs, entries_figures)
-    for entry in room.ENTRIES
+    entry.code: entry for room in (interface, link, jobs, figures) for entry in room.ENTRIES
 }
 ORDER = {code: at for at, code in enumerate(CATALOGUE)}
 

@@ -1,0 +1,1 @@
+"""The texts of the catalogue, by rooms; catalogue.py joins them."""
