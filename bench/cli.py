@@ -201,7 +201,8 @@ def lab_exec(
     """Run a command on a host of the standing cluster."""
     from bench.lab import run
 
-    return run.execute(host, tuple(command))
+    status = run.execute(host, tuple(command))
+    return status if status >= 0 else 128 - status  # as a shell tells of a signal
 
 
 @lab.command("down")

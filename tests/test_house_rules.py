@@ -152,9 +152,11 @@ def test_a_catch_all_gives_its_reason(path: Path) -> None:
     for node in ast.walk(ast.parse("\n".join(lines))):
         if not isinstance(node, ast.ExceptHandler):
             continue
+        if isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None:
+            continue  # cleans up and passes the error on
         names = [n.id for n in ast.walk(node.type or ast.Tuple()) if isinstance(n, ast.Name)]
         if node.type is None or {"Exception", "BaseException"} & set(names):
-            around = lines[node.lineno - 2 : node.lineno + 1]
+            around = lines[max(node.lineno - 3, 0) : node.lineno + 2]
             assert any("#" in line for line in around), f"{path}:{node.lineno}: why catch all?"
 
 
@@ -164,7 +166,8 @@ def test_no_shell_strings_and_no_pickle(path: Path) -> None:
     assert not names & {"pickle", "shelve", "marshal"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.keyword) and node.arg == "shell":
-            pytest.fail(f"{path}:{node.value.lineno}: a shell string; give an argument list")
+            given = isinstance(node.value, ast.Constant) and node.value.value is True
+            assert not given, f"{path}:{node.value.lineno}: give an argument list"
 
 
 def test_all_rooms_are_packed() -> None:

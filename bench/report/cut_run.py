@@ -40,7 +40,7 @@ def finish(run: Path) -> tuple[Report, tuple[str, ...]]:
 def as_far_as_it_went(header: Header, sessions: Sequence[Session]) -> Report:
     """The report of these sessions before anything is fitted or judged."""
     planned = len(header.plan.cases) if header.plan else 0
-    missing = ()
+    missing: tuple[str, ...] = ()
     if len(sessions) < planned:
         missing = (f"The run was cut short after {len(sessions)} of {planned} sessions.",)
     ends = [session.started_at + session.duration_s for session in sessions]
