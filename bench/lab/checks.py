@@ -141,7 +141,7 @@ def _check_network(network: Network, number: int, lab: Lab) -> None:
 
 
 def _check_names(lab: Lab) -> None:
-    """Names of networks, and of the interfaces of each host, are unique; subnets do not overlap."""
+    """Names of networks and of a host's interfaces are unique; subnets do not overlap."""
     seen: dict[str, int] = {}
     for number, network in enumerate(lab.network):
         if network.name in seen:
@@ -155,9 +155,7 @@ def _check_names(lab: Lab) -> None:
                 sentence = f"host {host} has two interfaces called {interface}"
                 raise _Wrong(("network", number, "interface"), sentence)
             owners[interface] = network.name
-    ranges = [
-        ipaddress.IPv4Interface(network.address_of(1)).network for network in lab.network
-    ]
+    ranges = [ipaddress.IPv4Interface(network.address_of(1)).network for network in lab.network]
     for number, later in enumerate(ranges):
         for earlier in ranges[:number]:
             if later.overlaps(earlier):
@@ -173,8 +171,8 @@ def _check_fault(fault: Fault, at: KeyPath, lab: Lab) -> None:
     if missing := sorted(needed - given):
         raise _Wrong(at, f'a {fault.kind} fault lacks the key "{missing[0]}"')
     if surplus := sorted(given - needed - allowed):
-        known = ", ".join(sorted(needed | allowed))
-        sentence = f'"{surplus[0]}" is no key of a {fault.kind} fault; expected {known}'
+        wanted = ", ".join(sorted(needed | allowed))
+        sentence = f'"{surplus[0]}" is no key of a {fault.kind} fault; expected {wanted}'
         raise _Wrong((*at, surplus[0]), sentence)
     for key in ("host", "peer"):
         number = getattr(fault, key)
@@ -188,18 +186,21 @@ def _check_fault(fault: Fault, at: KeyPath, lab: Lab) -> None:
     if fault.rank is not None and not 0 <= fault.rank < ranks:
         raise _Wrong((*at, "rank"), f"rank {fault.rank}; expected a rank from 0 to {ranks - 1}")
     if fault.network is not None:
-        known_networks = {network.name: network for network in lab.network}
-        if fault.network not in known_networks:
-            sentence = f'no network is called "{fault.network}"; expected {", ".join(known_networks)}'
+        known = {network.name: network for network in lab.network}
+        if fault.network not in known:
+            sentence = f'no network is called "{fault.network}"; expected {", ".join(known)}'
             raise _Wrong((*at, "network"), sentence)
-        if known_networks[fault.network].isolated:
-            raise _Wrong((*at, "network"), f'"{fault.network}" is isolated: there is no link to break')
+        if known[fault.network].isolated:
+            sentence = f'"{fault.network}" is isolated: there is no link to break'
+            raise _Wrong((*at, "network"), sentence)
     if fault.rate_mbit is not None:
         _check_rate((*at, "rate_mbit"), fault.rate_mbit)
     if fault.percent is not None and not 0 < fault.percent <= 100:
         raise _Wrong((*at, "percent"), f"percent {fault.percent}; expected above 0, at most 100")
     if fault.delay_ms is not None and not 0 < fault.delay_ms <= 10_000:
-        raise _Wrong((*at, "delay_ms"), f"delay_ms {fault.delay_ms}; expected above 0, at most 10000")
+        raise _Wrong(
+            (*at, "delay_ms"), f"delay_ms {fault.delay_ms}; expected above 0, at most 10000"
+        )
     if fault.mtu is not None:
         _within((*at, "mtu"), "mtu", fault.mtu, MIN_MTU, MAX_MTU)
     if fault.port is not None:

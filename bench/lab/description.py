@@ -12,7 +12,16 @@ from typing import Literal
 import msgspec
 
 FaultKind = Literal[
-    "rate", "loss", "delay", "mtu", "down", "firewall", "duplicate-address", "absent", "kill", "stop"
+    "rate",
+    "loss",
+    "delay",
+    "mtu",
+    "down",
+    "firewall",
+    "duplicate-address",
+    "absent",
+    "kill",
+    "stop",
 ]
 Direction = Literal["both", "transmit", "receive"]
 VictimPhase = Literal["rendezvous", "init", "first", "midrun"]
@@ -98,5 +107,3 @@ class Lab(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def faults(self, *kinds: FaultKind) -> tuple[Fault, ...]:
         """The faults of these kinds, in the file's order."""
         return tuple(fault for fault in self.fault if fault.kind in kinds)
-
-

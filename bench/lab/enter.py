@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 from bench.lab import namespaces
@@ -47,19 +48,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _enter_all(pid: int) -> None:
-    base = f"/proc/{pid}/ns"
+    base = Path(f"/proc/{pid}/ns")
+    kinds = {
+        "user": namespaces.NEW_USER,
+        "pid": namespaces.NEW_PID,
+        "net": namespaces.NEW_NET,
+        "uts": namespaces.NEW_UTS,
+        "mnt": namespaces.NEW_MOUNT,
+    }
+    if (base / "user").stat().st_ino == Path("/proc/self/ns/user").stat().st_ino:
+        del kinds["user"]  # entering the user namespace one is already in is refused
     # All are opened before the first is entered: afterwards /proc is the host's own.
     wanted = [
-        (os.open(f"{base}/{name}", os.O_RDONLY | os.O_CLOEXEC), flag)
-        for name, flag in (
-            ("user", namespaces.NEW_USER),
-            ("pid", namespaces.NEW_PID),
-            ("net", namespaces.NEW_NET),
-            ("uts", namespaces.NEW_UTS),
-            ("mnt", namespaces.NEW_MOUNT),
-        )
-        # entering the user namespace one is already in is refused
-        if name != "user" or os.stat(f"{base}/user").st_ino != os.stat("/proc/self/ns/user").st_ino
+        (os.open(base / name, os.O_RDONLY | os.O_CLOEXEC), flag) for name, flag in kinds.items()
     ]
     for descriptor, flag in wanted:
         namespaces.enter_descriptor(descriptor, flag)
@@ -67,10 +68,10 @@ def _enter_all(pid: int) -> None:
 
 
 def _run(command: list[str]) -> None:
-    """The forked child; never returns. Its parent lies outside its PID namespace: getppid() = 0."""
+    """The forked child; never returns. Its parent is outside its PID namespace: PID 0."""
     try:
         namespaces.die_with_parent(0)
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606  an argument list; a shell is not wanted
     except FileNotFoundError:
         print(f"{command[0]}: not found", file=sys.stderr)
         os._exit(NOT_FOUND)

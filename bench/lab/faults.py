@@ -33,8 +33,7 @@ def apply(lab: Lab, hosts: Sequence[Keeper]) -> None:
                 for rule in firewall_rules(network.interface_of(host.host), fault.port or 0):
                     _iptables(rule, host)
         elif fault.kind == "mtu" and fault.at == "switch":
-            number = lab.network.index(network) + 1
-            _shrink_port(fault, host, number, network)
+            _shrink_port(fault, host, network, lab, hosts)
         else:
             with cluster.inside(host) as netlink:
                 _change_interface(netlink, fault, network, lab)
@@ -70,11 +69,21 @@ def _lose(fault: Fault, network: Network, hosts: Sequence[Keeper]) -> None:
             _iptables(rule, host)
 
 
-def _shrink_port(fault: Fault, host: Keeper, number: int, network: Network) -> None:
-    """A switch port that silently drops what is larger than its MTU."""
+def _shrink_port(
+    fault: Fault, host: Keeper, network: Network, lab: Lab, hosts: Sequence[Keeper]
+) -> None:
+    """A switch port that silently drops what is larger than its MTU.
+
+    A bridge lets a segmentation-offload packet pass whatever its size (is_skb_forwardable), and on
+    veth such a packet is never cut up: so every host of this network sends one segment at a time.
+    """
     with IPRoute() as switch:
-        name = cluster.port(host.host, number)
+        name = cluster.port(host.host, lab.network.index(network) + 1)
         switch.link("set", index=cluster.index_of(switch, name), mtu=fault.mtu)
+    for sender in hosts:
+        with cluster.inside(sender) as netlink:
+            index = cluster.index_of(netlink, network.interface_of(sender.host))
+            netlink.link("set", index=index, gso_max_segs=1)
 
 
 def _change_interface(netlink: IPRoute, fault: Fault, network: Network, lab: Lab) -> None:

@@ -1,8 +1,8 @@
 """The process that owns a lab: the switch's namespace, and the parent of every host's keeper.
 
-Started by `site` as `python -c BOOT`; reads an `Order` from stdin, builds, answers with one line of
-JSON, and then waits for stdin to end (or, detached, for SIGTERM). When it ends, however it ends,
-the kernel ends the keepers and with them all that ran inside.
+Started by `running`; reads an `Order` from stdin, builds, answers with one line of JSON, and then
+waits for stdin to end (or, detached, for SIGTERM). When it ends, however it ends, the kernel ends
+the keepers and with them all that ran inside.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Keeper(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def temporary(self) -> str:
         """TMPDIR for what runs there: gone with the host."""
-        return f"{self.scratch}/tmp"
+        return f"{self.scratch}/temporary"
 
 
 def scratch_place(needed: Sequence[str]) -> str:
@@ -57,32 +57,55 @@ def scratch_place(needed: Sequence[str]) -> str:
 
 
 def start(host: int, hostname: str, hosts_file: str, scratch: str) -> Keeper:
-    """Fork the keeper of a host and wait until its namespaces are ready.
+    """Start the keeper of a host and wait until its namespaces are ready.
 
-    The caller must have one thread. Raises OSError with the kernel's reason and the step.
+    The caller must have one thread. Raises OSError with the kernel's reason and the step. A child
+    in between makes the PID namespace: the caller itself could not come back from having made one
+    (setns to the real PID namespace is refused to an ordinary user).
     """
+    namespaces.adopt_orphans()
     ready, tell = os.pipe()
-    namespaces.unshare(namespaces.NEW_PID)
-    pid = os.fork()
-    if pid == 0:
+    wait, go = os.pipe()
+    between = os.fork()
+    if between == 0:
         os.close(ready)
-        _be_host(hostname, hosts_file, scratch, tell)
+        os.close(go)
+        _make_pid_namespace(hostname, hosts_file, scratch, wait, tell)
     os.close(tell)
-    # The own PID namespace again for children to come: unshare(NEW_PID) refuses a second time.
-    namespaces.enter("/proc/self/ns/pid", namespaces.NEW_PID)
+    os.close(wait)
+    os.waitpid(between, 0)
+    os.write(go, b"go")  # the keeper is the caller's own child from here on
+    os.close(go)
     with os.fdopen(ready, "rb") as stream:
-        answer = stream.read()
+        pid, answer = int(stream.readline() or b"0"), stream.read()
     if answer != b"ready":
-        os.waitpid(pid, 0)
         number, _, step = answer.decode(errors="replace").partition(" ")
         code = int(number) if number.isdigit() else 0
         raise OSError(code, os.strerror(code), step or "the keeper of a host ended")
     return Keeper(host=host, hostname=hostname, pid=pid, scratch=scratch)
 
 
-def _be_host(hostname: str, hosts_file: str, scratch: str, tell: int) -> None:
-    """The forked child; never returns."""
+def _make_pid_namespace(
+    hostname: str, hosts_file: str, scratch: str, wait: int, tell: int
+) -> None:
+    """The child in between; never returns."""
     try:
+        namespaces.unshare(namespaces.NEW_PID)
+        pid = os.fork()
+        if pid == 0:
+            _be_host(hostname, hosts_file, scratch, wait, tell)
+        os.write(tell, f"{pid}\n".encode())
+    except OSError as error:
+        os.write(tell, f"0\n{error.errno} {error.filename or error.strerror}".encode())
+    finally:
+        os._exit(0)
+
+
+def _be_host(hostname: str, hosts_file: str, scratch: str, wait: int, tell: int) -> None:
+    """The keeper; never returns."""
+    try:
+        if os.read(wait, 2) != b"go":
+            os._exit(1)  # the caller is gone
         namespaces.die_with_parent(0)
         namespaces.set_name(f"lab-{hostname}")
         namespaces.unshare(namespaces.NEW_NET | namespaces.NEW_UTS | namespaces.NEW_MOUNT)
@@ -90,6 +113,7 @@ def _be_host(hostname: str, hosts_file: str, scratch: str, tell: int) -> None:
         _mount_all(hosts_file, scratch)
         # Orphans of whatever ran here become this process's children: the kernel reaps them.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
@@ -110,7 +134,7 @@ def _mount_all(hosts_file: str, scratch: str) -> None:
     namespaces.mount("sysfs", "/sys", "sysfs", quiet | namespaces.MS_NOEXEC)
     # nosuid, nodev, but programs may run from it: torch's compile cache lives in TMPDIR
     namespaces.mount("tmpfs", scratch, "tmpfs", quiet, f"size={SCRATCH_BYTES},mode=755")
-    for folder in ("home", "tmp"):
+    for folder in ("home", "temporary"):
         Path(scratch, folder).mkdir()
     hosts = Path(scratch, "hosts")
     hosts.write_text(hosts_file)

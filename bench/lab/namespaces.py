@@ -26,6 +26,7 @@ CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -88,7 +89,7 @@ def become_root_of_new_user_namespace() -> None:
     """Map the caller to root in a user namespace of its own (what `unshare -Ur` does)."""
     user, group = os.geteuid(), os.getegid()
     unshare(NEW_USER)
-    # setgroups must be denied before an unprivileged process may write gid_map (user_namespaces(7))
+    # without this an unprivileged process may not write gid_map (user_namespaces(7))
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {user} 1")
     Path("/proc/self/gid_map").write_text(f"0 {group} 1")
@@ -116,3 +117,8 @@ def die_with_parent(parent: int) -> None:
 def set_name(name: str) -> None:
     """Name this process for ps; the kernel keeps 15 bytes."""
     _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Make grandchildren whose parent ends children of this process (PR_SET_CHILD_SUBREAPER)."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,6 +1,6 @@
 """Open a lab, run commands in its hosts, close it: what `lab run`, `lab up` and tests share.
 
-In: a checked Lab. Out: a `Site`. The building happens in a process of its own (`holder`), because
+In: a checked Lab. Out: a `RunningLab`. The building happens in a process of its own (`holder`):
 it must have one thread and, for ordinary users, a user namespace; the caller keeps neither.
 """
 
@@ -35,7 +35,7 @@ _BOOT = (
 ROOT = str(Path(bench.__file__).resolve().parent.parent)
 
 
-class Site:
+class RunningLab:
     """A lab that is up. Leaving the `with` block takes it down, whatever happened inside."""
 
     def __init__(self, answer: Answer, holder: subprocess.Popen[bytes] | None) -> None:
@@ -44,7 +44,7 @@ class Site:
         self.hosts: tuple[Keeper, ...] = answer.hosts
         self._holder = holder
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> RunningLab:
         return self
 
     def __exit__(
@@ -55,12 +55,12 @@ class Site:
     ) -> None:
         self.close()
 
-    def command(self, host: Keeper, argv: Sequence[str], *, folder: str | None = None) -> list[str]:
+    def command(self, host: Keeper, argv: Sequence[str]) -> list[str]:
         """The command line, for this machine, that runs `argv` inside `host`."""
         boot = _BOOT.format(module="enter", arguments="sys.argv[1:]")
         # -S -I: nothing of site-packages is needed to enter, and nothing may be in the way
         start = [sys.executable, "-I", "-S", "-c", boot, ROOT]
-        return [*start, str(host.pid), folder or str(Path.cwd()), *argv]
+        return [*start, str(host.pid), str(Path.cwd()), *argv]
 
     def environment(self, host: Keeper, inherited: Mapping[str, str]) -> dict[str, str]:
         """`inherited` with a HOME and TMPDIR of the host's own and what the lab file sets."""
@@ -101,15 +101,15 @@ class Site:
             holder.wait()
 
 
-def open_site(lab: Lab, *, needed: Sequence[str | os.PathLike[str]] = ()) -> Site:
-    """Build `lab` and hold it until the Site is closed or this process ends.
+def open_lab(lab: Lab, *, needed: Sequence[str | os.PathLike[str]] = ()) -> RunningLab:
+    """Build `lab` and hold it until the RunningLab is closed or this process ends.
 
     `needed` are paths that must stay visible inside. Raises BadInput with one sentence when the
     kernel or this user's rights do not allow it.
     """
     order = Order(lab=lab, needed=needed_paths(needed), parent=os.getpid())
     answer, holder = _start(order)
-    return Site(answer, holder)
+    return RunningLab(answer, holder)
 
 
 def open_detached(
