@@ -6,20 +6,15 @@ just that network on each host. The case with nothing set always comes last: it 
 
 from __future__ import annotations
 
-import ipaddress
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
+from bench.plan.default_case import DEFAULT, default_case
 from bench.plan.gpu_paths import gpu_paths
-from bench.plan.networks import Edge, Network, chosen_by_nccl, expected_network, find_networks
+from bench.plan.naming import NAMED_HOSTS, named_once, some_hosts, wished_name
+from bench.plan.networks import Edge, Network, find_networks
 from bench.plan.rails import rails
 from bench.records import Backend, BadInput, Candidate, Fabric, HostFacts
-
-DEFAULT = "(default)"
-NAMED_HOSTS = 3  # a reason names so many hosts and counts the rest
-WIDEST_NAME = 8  # a "network" wider than a /8 says nothing: such a candidate is called "routed"
 
 
 def find(
@@ -41,13 +36,13 @@ def find(
     found = [
         _socket(net, hosts, backend) for net in find_networks(hosts, fabric=fabric, edges=edges)
     ]
-    named = _unique(found, [_call(candidate, fabric) for candidate in found])
+    named = named_once(found, [wished_name(candidate, fabric) for candidate in found])
     if backend == "nccl":
         named += rails(hosts) + gpu_paths(hosts)
     if only:
         _check(only, named, hosts)
         named = [c for c in named if _answers_to(c, set(only))]
-    return (*named, _default(hosts, backend))
+    return (*named, default_case(hosts, backend))
 
 
 # ----------------------------------------------------------------------------------- networks
@@ -134,61 +129,11 @@ def _shared_addresses(network: Network, hosts: Sequence[HostFacts]) -> str | Non
     return None
 
 
-def some_hosts(hosts: Sequence[str]) -> str:
-    """ "host1", "host1 and host2", "host1, host2, host3 and 61 more"."""
-    shown, rest = list(hosts[:NAMED_HOSTS]), len(hosts) - NAMED_HOSTS
-    if rest > 0:
-        return f"{', '.join(shown)} and {rest} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
 def _which(affected: Sequence[str], hosts: Sequence[HostFacts]) -> str:
     return "every host" if len(affected) == len(hosts) > 1 else some_hosts(affected)
 
 
-# -------------------------------------------------------------------------------------- names
-
-
-def _call(candidate: Candidate, fabric: Fabric | None) -> str:
-    expected = expected_network(fabric, candidate.interfaces, candidate.addresses)
-    if expected is not None:
-        return expected.name
-    names = set(candidate.interfaces.values())
-    return names.pop() if len(names) == 1 else candidate.subnet or _supernet(candidate)
-
-
-def _supernet(candidate: Candidate) -> str:
-    """The smallest network that holds all addresses of a routed candidate."""
-    addresses = [ipaddress.ip_address(address) for address in candidate.addresses.values()]
-    if len({address.version for address in addresses}) > 1:
-        return "routed"
-    bits = addresses[0].max_prefixlen
-    low, high = min(map(int, addresses)), max(map(int, addresses))
-    length = bits - (low ^ high).bit_length()
-    kind = ipaddress.IPv4Network if bits == 32 else ipaddress.IPv6Network
-    return str(kind((low >> (bits - length) << (bits - length), length))) if (
-        length >= WIDEST_NAME
-    ) else "routed"  # fmt: skip
-
-
-def _unique(candidates: Sequence[Candidate], names: Sequence[str]) -> list[Candidate]:
-    """Names as wished; where several wish the same, with the interface or subnet behind a slash,
-    and as a last resort a number."""
-    wishes = Counter(names)
-    taken: set[str] = set()
-    result = []
-    for candidate, wish in zip(candidates, names, strict=True):
-        interfaces = set(candidate.interfaces.values())
-        longer = [f"{wish}/{interfaces.pop()}"] if len(interfaces) == 1 else []
-        longer += [f"{wish}/{candidate.subnet}"] if candidate.subnet else []
-        longer += [f"{wish}-{number}" for number in range(2, len(names) + 2)]
-        choices = [wish, *longer] if wishes[wish] == 1 else longer
-        if wish in candidate.interfaces.values() and wishes[wish] > 1:
-            choices = [name for name in longer if name != f"{wish}/{wish}"]
-        name = next(name for name in choices if name not in taken)
-        taken.add(name)
-        result.append(msgspec.structs.replace(candidate, name=name))
-    return result
+# ------------------------------------------------------------------------------------- choice
 
 
 def _answers_to(candidate: Candidate, names: set[str]) -> bool:
@@ -214,75 +159,3 @@ def _check(
 def _with_interface(candidate: Candidate) -> str:
     names = sorted(set(candidate.interfaces.values()) - {candidate.name})
     return candidate.name + (f" ({'/'.join(names[:NAMED_HOSTS])})" if names else "")
-
-
-# ------------------------------------------------------------------------------------ default
-
-
-def _default(hosts: Sequence[HostFacts], backend: Backend) -> Candidate:
-    """The case with nothing set. NCCL decides by itself; gloo is told to use what NCCL would
-    (its own default is the address of the host's name, which proves nothing about NCCL)."""
-    chosen = {host.host: chosen_by_nccl(host) for host in hosts}
-    transports = {h.data_path.transport for h in hosts if h.data_path is not None}
-    other = next((t for t in ("rdma", "plugin") if t in transports), None)
-    interfaces = {host: "+".join(names) for host, names in chosen.items() if names}
-    if backend == "nccl":
-        interfaces |= {
-            host.host: "+".join(host.data_path.interfaces)
-            for host in hosts
-            if host.data_path is not None and host.data_path.interfaces
-        }
-    candidate = Candidate(
-        name=DEFAULT,
-        kind="default",
-        transport="socket" if other is None else "rdma" if transports == {"rdma"} else "mixed",
-        interfaces=interfaces,
-    )
-    why = _default_fails(hosts)
-    if why is None and backend == "nccl":
-        return candidate
-    if why is None and other is not None:
-        what = "RDMA" if other == "rdma" else "a network plugin"
-        why = f"with nothing set NCCL would move data by {what}, which gloo cannot use"
-    missing = [host for host, names in chosen.items() if not names]
-    if why is None and missing:
-        why = f"what NCCL would take on {some_hosts(missing)} is not known"
-    if why is not None:
-        return msgspec.structs.replace(candidate, outcome="skipped", reason=why)
-    return _gloo_default(candidate, chosen)
-
-
-def _default_fails(hosts: Sequence[HostFacts]) -> str | None:
-    """Where NCCL says, or its rules say, that it would find no interface at all."""
-    nothing = [
-        host
-        for host in hosts
-        for choice in host.nccl_choices
-        if choice.setting is None and choice.bootstrap is None and choice.code not in (None, 0)
-    ]
-    if not nothing:
-        return None
-    setting = nothing[0].environment.get("NCCL_SOCKET_IFNAME")
-    because = f" with NCCL_SOCKET_IFNAME={setting}" if setting else ""
-    return f"NCCL finds no interface on {some_hosts([host.host for host in nothing])}{because}"
-
-
-def _gloo_default(candidate: Candidate, chosen: dict[str, tuple[str, ...]]) -> Candidate:
-    """gloo pairs the n-th device of each rank and needs equally many everywhere, so a host with
-    fewer repeats its own; hosts with the same set take the first one's order."""
-    first = next(iter(chosen.values()))
-    count = max(len(names) for names in chosen.values())
-    lists: dict[str, str] = {}
-    for host, names in chosen.items():
-        order = first if sorted(names) == sorted(first) else names
-        lists[host] = ",".join(order[i % len(order)] for i in range(count))
-    same = len(set(lists.values())) == 1
-    return msgspec.structs.replace(
-        candidate,
-        interfaces={
-            host: "+".join(dict.fromkeys(names.split(","))) for host, names in lists.items()
-        },
-        devices=count,
-        environment={"GLOO_SOCKET_IFNAME": lists[next(iter(lists))]} if same else {},
-        per_host={} if same else {h: {"GLOO_SOCKET_IFNAME": names} for h, names in lists.items()},
-    )

@@ -1,8 +1,8 @@
 """The order of work, and what it will cost: candidates × sessions, shuffled and interleaved.
 
 In: plan settings and candidates. Out: a Plan whose rounds hold every candidate once each, so that
-slow drift of a machine or a neighbour's traffic falls on all alike, with an estimate in seconds and
-GPU hours. BadInput where the settings make no sense or the estimate exceeds the budget.
+slow drift of a machine or a neighbour's traffic falls on all alike, and its cost in seconds and
+GPU hours. BadInput where the settings make no sense or the budget allows no session.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from bench.plan.networks import expected_network
+from bench.plan.naming import expected_network
 from bench.plan.sizes import format_bytes, held_out, ladder, parse_bytes
 from bench.records import (
     Backend,
@@ -105,8 +105,8 @@ def schedule(
     """One case per session of each candidate whose outcome is "planned", in rounds: every
     candidate once per round, in a new order drawn from `seed`.
 
-    `estimate_s` counts wall seconds from now to the report; `gpu_hours` is that times `ranks`, None
-    over gloo. BadInput when either exceeds the settings' limits, with what would fit.
+    `estimate_s` counts wall seconds from the facts to the report; `gpu_hours` is that times
+    `ranks`, None over gloo. BadInput when not even one session of each candidate fits the budget.
     """
     validate(settings)
     planned = [candidate for candidate in candidates if candidate.outcome == "planned"]
@@ -117,10 +117,10 @@ def schedule(
             cases.append(Case(number=len(cases), candidate=candidate.name, session=session))
     sizes = ladder(settings, ranks)
     rates = {c.name: _rate(c, hosts, fabric) for c in planned}
-    rounds_s = sum(
+    round_s = sum(
         _case_s(settings, sizes, rates[c.name], len(c.ranks) or ranks, backend) for c in planned
     )
-    estimate_s = FIXED_S + settings.sessions * rounds_s
+    estimate_s = FIXED_S + settings.sessions * round_s
     plan = Plan(
         settings=settings,
         backend=backend,
@@ -132,7 +132,7 @@ def schedule(
         estimate_s=round(estimate_s, 1),
         gpu_hours=round(_gpu_hours(ranks, estimate_s), 4) if backend == "nccl" else None,
     )
-    _refuse_what_cannot_fit(plan, rounds_s)
+    _refuse_what_cannot_fit(plan, FIXED_S + round_s)
     return plan
 
 
@@ -204,26 +204,17 @@ def _rate(candidate: Candidate, hosts: Sequence[HostFacts], fabric: Fabric | Non
     return min(claims) * 1e6 / 8 if claims else None
 
 
-def _refuse_what_cannot_fit(plan: Plan, round_s: float) -> None:
+def _refuse_what_cannot_fit(plan: Plan, once_s: float) -> None:
+    """One session of every candidate is the least that makes a report. More sessions than fit are
+    no error: the estimate is rough, and `fits` leaves out what there is no time for."""
     settings = plan.settings
-    limit_s, limit = settings.budget_s, f"the budget is {settings.budget_s:g} s"
-    need = f"about {plan.estimate_s:.0f} s"
-    if plan.gpu_hours is not None and settings.gpu_hours is not None:
-        allowed_s = settings.gpu_hours * 3600 / plan.ranks
-        if allowed_s < limit_s:
-            limit_s = allowed_s
-            limit = f"gpu_hours is {settings.gpu_hours:g}"
-            need = f"about {plan.gpu_hours:.2g} GPU hours ({plan.estimate_s:.0f} s)"
-    if plan.estimate_s <= limit_s:
-        return
-    sessions = int((limit_s - FIXED_S) / round_s) if round_s else 0
-    if sessions >= 1:
-        plural = "s" if sessions > 1 else ""
-        less = f"{sessions} session{plural} of it would fit"
-    else:
-        largest = format_bytes(parse_bytes(settings.max_bytes))
-        less = (
-            "not even one session of it would fit: sweep fewer candidates, fewer collectives or "
-            f"sizes below {largest}, or give it more"
-        )
-    raise BadInput(f"plan {settings.name!r} needs {need} and {limit}; {less}")
+    largest = format_bytes(parse_bytes(settings.max_bytes))
+    less = f"sweep fewer candidates, fewer collectives or sizes below {largest}"
+    who = f"one session of plan {settings.name!r} needs about"
+    if once_s > settings.budget_s:
+        limit = f"{once_s:.0f} s and the budget is {settings.budget_s:g} s"
+        raise BadInput(f"{who} {limit}; {less}, or raise it")
+    hours = _gpu_hours(plan.ranks, once_s)
+    if plan.backend == "nccl" and settings.gpu_hours is not None and hours > settings.gpu_hours:
+        limit = f"{hours:.2g} GPU hours and gpu_hours is {settings.gpu_hours:g}"
+        raise BadInput(f"{who} {limit}; {less}, or raise it")

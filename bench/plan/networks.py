@@ -12,10 +12,10 @@ import ipaddress
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import lru_cache
 
-from bench.records import Address, Fabric, FabricNetwork, HostFacts, Interface
+from bench.plan.default_case import chosen_by_nccl
+from bench.plan.naming import fits
+from bench.records import Address, Fabric, HostFacts, Interface
 
 Edge = tuple[tuple[str, str], tuple[str, str]]
 """((host, interface), (host, interface)): these two reach each other."""
@@ -91,24 +91,6 @@ def find_networks(
     return tuple(_network(lane, names) for lane in lanes)
 
 
-def expected_network(
-    fabric: Fabric | None, interfaces: Mapping[str, str], addresses: Mapping[str, str]
-) -> FabricNetwork | None:
-    """The fabric file's network that these are, by host; None where it names none.
-
-    More than half of the hosts decide: one host with a mistaken address is a finding about that
-    host, not another network.
-    """
-    for network in fabric.network if fabric else ():
-        if network.subnet is not None:
-            matching = sum(_inside(address, network.subnet) for address in addresses.values())
-        else:
-            matching = sum(_matches(network, name) for name in interfaces.values())
-        if matching * 2 > len(interfaces):
-            return network
-    return None
-
-
 # ------------------------------------------------------------------------------------ ports
 
 
@@ -139,7 +121,8 @@ def _ports(host: HostFacts, wanted: Callable[[Interface, Address], bool]) -> lis
     NCCL keeps one address per interface, the first that getifaddrs gives (IPv4 as a rule)."""
     ports = []
     for interface in host.interfaces:
-        addresses = [a for a in interface.addresses if wanted(interface, a)]
+        # an address under an alias ("eth0:1") is no match for the exact name of the interface
+        addresses = [a for a in interface.addresses if a.label is None and wanted(interface, a)]
         addresses.sort(key=lambda address: address.family)  # stable: inet before inet6
         for address in addresses[:1]:
             plain = address.address.partition("%")[0]
@@ -194,10 +177,7 @@ def _by_name(ports: Sequence[Port]) -> list[Lane]:
 def _by_fabric(ports: Sequence[Port], fabric: Fabric | None) -> list[Lane]:
     groups: list[Lane] = []
     for network in fabric.network if fabric else ():
-        if network.subnet is not None:
-            members = [port for port in ports if _inside(port.address, network.subnet)]
-        else:
-            members = [port for port in ports if _matches(network, port.interface.name)]
+        members = [port for port in ports if fits(network, port.interface.name, port.address)]
         groups += _lanes(members) if members else []
     return groups
 
@@ -268,17 +248,6 @@ def _link_local(hosts: Sequence[HostFacts], *, alone: bool) -> list[Lane]:
     return [lane for lane in _by_name(ports) if len(lane) > 1]
 
 
-def chosen_by_nccl(host: HostFacts) -> tuple[str, ...]:
-    """The interfaces by which NCCL would move data over sockets with the environment as it is, in
-    its order; the bootstrap's where the data path is not predicted. Empty: none, or not known."""
-    if host.data_path is not None and host.data_path.transport == "socket":
-        return host.data_path.interfaces
-    for choice in host.nccl_choices:
-        if choice.setting is None and choice.bootstrap is not None:
-            return (choice.bootstrap,)
-    return ()
-
-
 # ----------------------------------------------------------------------------------- result
 
 
@@ -291,20 +260,3 @@ def _network(lane: Lane, hosts: Sequence[str]) -> Network:
         kind = ipaddress.IPv4Network if family == "inet" else ipaddress.IPv6Network
         subnet = str(kind((number, length)))
     return Network(ordered, subnet, tuple(host for host in hosts if host not in lane))
-
-
-def _matches(network: FabricNetwork, name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in network.interfaces)
-
-
-def _inside(address: str, subnet: str) -> bool:
-    network = _parsed(subnet)
-    return network is not None and ipaddress.ip_address(address) in network
-
-
-@lru_cache(maxsize=256)
-def _parsed(subnet: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    try:
-        return ipaddress.ip_network(subnet, strict=False)
-    except ValueError:
-        return None  # the fabric file's own check says so, with its line

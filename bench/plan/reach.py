@@ -25,7 +25,9 @@ def settle(
             by_candidate[pair.candidate].append(pair)
     return tuple(
         msgspec.structs.replace(
-            candidate, outcome="unreachable", reason=_reason(by_candidate[candidate.name])
+            candidate,
+            outcome="unreachable",
+            reason=_reason(by_candidate[candidate.name], candidate.reason),
         )
         if candidate.outcome == "planned"
         and candidate.kind == "network"
@@ -35,13 +37,15 @@ def settle(
     )
 
 
-def _reason(failed: Sequence[PreflightPair]) -> str:
-    """One clause: what happens, and the host that all failing pairs share, if one does."""
+def _reason(failed: Sequence[PreflightPair], shared_address: str | None) -> str:
+    """One clause: what happens, and the host that all failing pairs share, if one does.
+
+    `shared_address` is what the search for candidates noted about an address of several hosts.
+    """
     first = failed[0]
     if all(pair.outcome == "wrong-host" for pair in failed):
-        addresses = sorted({pair.address or "" for pair in failed})
-        if len(addresses) == 1:
-            return f"{addresses[0]} is every host's own address"
+        if shared_address is not None:
+            return shared_address
         return f"{first.destination}'s address {first.address} is answered by another host"
     shared = set.intersection(*({pair.source, pair.destination} for pair in failed))
     who = f"{first.source} and {first.destination}"
