@@ -8,6 +8,7 @@ turns any failure into its own exit 1; the true status also stands in the run's 
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -39,8 +40,9 @@ _FAILS: dict[str, int] = {name: i for i, name in enumerate((*SEVERITIES, "none")
 def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int:
     """One rank's whole sweep; returns its exit status."""
     speaks = os.environ.get("RANK", "0") == "0"
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        options = command_line.parse(sys.argv[1:] if argv is None else argv)
+        options = command_line.parse(words)
         if options.help is not None:
             print(options.help if speaks else "", file=stdout or sys.stdout, end="")
             return 0
@@ -48,7 +50,19 @@ def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int
     except BadInput as error:
         if speaks:
             print(f"fabric-bench: {error}", file=sys.stderr, flush=True)
+            _leave_status(words)
         return 2
+
+
+def _leave_status(words: Sequence[str]) -> None:
+    """Status 2 in the folder that a launcher has made for this run, if it has made one."""
+    named = [after for word, after in itertools.pairwise(words) if word == "--out"]
+    folder = Path(named[-1]) if named else None
+    if folder is not None and folder.is_dir() and not (folder / "report.json").exists():
+        try:
+            (folder / "status").write_text("2\n")
+        except OSError:
+            pass  # the sentence has been said; a full disk is not worth a second one
 
 
 def _take_part(options: Options, stdout: TextIO) -> int:

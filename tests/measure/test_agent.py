@@ -1,4 +1,4 @@
-"""Real forked workers over a real store: what an agent makes of a worker that does well or badly."""
+"""Real forked workers over a real store: what an agent makes of one that does well or badly."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 import torch.distributed as dist
+
 from bench.measure import process, worker
 from bench.measure.agent import Agent, CaseEnd, Deadlines
 from bench.measure.control import Control, StoreAddress
@@ -81,14 +83,13 @@ class Pair:
 
 
 def children(pid: int) -> list[int]:
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
 
 
 def name(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/comm") as file:
-            return file.read().strip()
+        return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
 
@@ -112,7 +113,9 @@ def test_a_healthy_pair_measures_all_cells_and_only_group_rank_zero_tells_them(p
     for sample in first.samples:
         assert sample.wrong == 0
         assert 3 <= len(sample.times_s) <= 10
-        assert all(low <= high for low, high in zip(sample.times_min_s, sample.times_s, strict=True))
+        assert all(
+            low <= high for low, high in zip(sample.times_min_s, sample.times_s, strict=True)
+        )
     assert first.group_s is not None and 0 < first.group_s < 5
 
 

@@ -1,4 +1,4 @@
-"""Every collective of the table, for real: two or three gloo processes on loopback check values."""
+"""Every collective of the table, for real: two or three gloo processes check the values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 import pytest
 import torch
 import torch.distributed as dist
+
 from bench.measure.collectives import COLLECTIVES, DTYPES, Place
 from bench.model import busbw
 

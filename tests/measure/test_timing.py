@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 import pytest
+
 from bench.measure import timing
 from bench.measure.collectives import Call
 from bench.measure.stopping import Rule, Warmup
@@ -68,8 +69,15 @@ class Counted:
         self.refills += 1
 
 
-def measured(script: Callable[[int], float], plan: PlanSettings = QUICK, *, turns: int = 1,
-             batch: int = 1, bad: int = 0, slower: float = 1.0) -> tuple[Sample, Counted]:  # fmt: skip
+def measured(
+    script: Callable[[int], float],
+    plan: PlanSettings = QUICK,
+    *,
+    turns: int = 1,
+    batch: int = 1,
+    bad: int = 0,
+    slower: float = 1.0,
+) -> tuple[Sample, Counted]:
     counted = Counted(bad)
     sample = timing.measure(
         "all_reduce", counted.call, ScriptedClock(script, batch), Alone(slower), Warmup.of(plan),

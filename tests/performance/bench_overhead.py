@@ -2,9 +2,8 @@
 
     python tests/performance/bench_overhead.py
 
-Two ranks on loopback, gloo. Blocks of both loops alternate inside the same process group, because
-between groups a machine's loopback differs by 10-40 %. Per size: the median over calls of the
-slowest rank's time, ours over the bare loop's, as a median over pairs of blocks with its quartiles.
+Two ranks on loopback, gloo. Blocks of both loops alternate inside the same process group: between
+groups a machine's loopback differs by 10-40 %. Per size: the median over calls of the slowest rank's time, ours over the bare loop's, as a median over pairs of blocks with its quartiles.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from multiprocessing.connection import Connection
 import tabulate
 import torch
 import torch.distributed as dist
+
 from bench.measure import timing
 from bench.measure.clock import CpuClock
 from bench.measure.collectives import COLLECTIVES, Place
