@@ -18,7 +18,8 @@ usage() {
 ./run.sh lab FILE [--out DIR] [-- SWEEP OPTIONS]
                              build the virtual cluster of FILE (configs/labs/*.toml) and sweep it
 ./run.sh test [PYTEST ARGS]  lint, types and all tests; with arguments, only pytest with them
-./run.sh bench [PYTEST ARGS] the benchmarks that print how fast and how exact the sweep is
+./run.sh bench [NAME [ARGS]] the benchmarks that print how fast and how exact the sweep is:
+                             all, or one of tests/performance/bench_NAME.py
 ./run.sh --help              this text
 
 Sweep options are those of bench/sweep.py, such as --plan nightly or --out DIR.
@@ -270,6 +271,23 @@ main_job() {
     sweep_here 2 "$@"
 }
 
+benchmarks() {
+    local file status=0
+    install test
+    install_test_programs
+    if [ $# -gt 0 ]; then
+        file=tests/performance/bench_$1.py
+        shift
+        [ -f "$file" ] || fail "no such benchmark: $file"
+        exec "$PYTHON" "$file" "$@"
+    fi
+    for file in tests/performance/bench_*.py; do
+        say "$file"
+        "$PYTHON" "$file" || status=1
+    done
+    exit $status
+}
+
 test_all() {
     install test
     install_test_programs
@@ -283,12 +301,7 @@ test_all() {
 case ${1:-} in
 -h | --help | help) usage ;;
 test) shift; test_all "$@" ;;
-bench)
-    shift
-    install test
-    install_test_programs
-    exec "$PYTHON" -m pytest -m performance -s tests/performance "$@"
-    ;;
+bench) shift; benchmarks "$@" ;;
 lab)
     shift
     [ $# -gt 0 ] || fail "which lab? ./run.sh lab configs/labs/healthy.toml"
