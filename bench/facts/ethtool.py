@@ -19,7 +19,7 @@ def speeds(name: str) -> tuple[int | None, int | None]:
 
     try:
         asked = IoctlEthtool(name)
-    except (OSError, ValueError, RuntimeError):  # a name longer than the kernel's 15 bytes
+    except (OSError, ValueError, IndexError):  # a name that is longer than 15 bytes once replaced
         return None, None
     try:
         mode = EthtoolLinkMode.from_ioctl(asked.get_link_settings())

@@ -8,7 +8,7 @@ shows with the same index and hardware address: inside a bare setns, /sys still 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,15 +37,15 @@ def read(
     except Exception as error:  # noqa: BLE001 - pyroute2 raises its own kinds, and none may end a sweep
         unreadable["interfaces.rtnetlink"] = f"{type(error).__name__}: {error}"
         return _getifaddrs(), unreadable
+    names = {link["index"]: text_name(link.get_attr("IFLA_IFNAME")) for link in links}
     by_link: dict[int, list[Address]] = {}
     inet_order: list[int] = []
     for message in addresses:
         index = message["index"]
         if message["family"] in (AF_INET, AF_INET6):
-            by_link.setdefault(index, []).append(_address(message, links))
+            by_link.setdefault(index, []).append(_address(message, names.get(index)))
         if message["family"] == AF_INET and index not in inet_order:
             inet_order.append(index)
-    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in links}
     places = _places([link["index"] for link in links], inet_order)
     foreign: list[str] = []
     found = []
@@ -62,7 +62,8 @@ def read(
     if foreign:
         unreadable["interfaces.sysfs"] = (
             f"{sysfs_net} shows other interfaces than this network namespace has "
-            f"(not {', '.join(foreign)}): drivers, PCI addresses and NUMA nodes are unknown"
+            f"(not {', '.join(foreign[:4])}{' ...' if len(foreign) > 4 else ''}): "
+            "drivers, PCI addresses and NUMA nodes are unknown"
         )
     return tuple(sorted(found, key=lambda interface: interface.index)), unreadable
 
@@ -86,14 +87,16 @@ def _places(link_order: Sequence[int], inet_order: Sequence[int]) -> dict[int, i
     return {index: place for place, index in enumerate(order, start=1)}
 
 
-def _address(message: Any, links: Iterable[Any]) -> Address:
+def text_name(name: str | bytes) -> str:
+    """A name as text: the kernel allows bytes that are none, and pyroute2 then tells bytes."""
+    return name.decode(errors="replace") if isinstance(name, bytes) else name
+
+
+def _address(message: Any, name: str | None) -> Address:
     family: Literal["inet", "inet6"] = "inet" if message["family"] == AF_INET else "inet6"
     # IFA_LOCAL is the own end of a point-to-point link; IPv6 sends only IFA_ADDRESS.
     own = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
-    label = message.get_attr("IFA_LABEL")
-    name = next(
-        (link.get_attr("IFLA_IFNAME") for link in links if link["index"] == message["index"]), None
-    )
+    label = text_name(message.get_attr("IFA_LABEL") or "") or None
     return Address(
         family=family,
         address=own,

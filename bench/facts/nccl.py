@@ -173,10 +173,11 @@ def choose(
     asked = ask(setting, environment=environment, library=path) if path else None
     version = asked.nccl_version if asked else None
     devices = nccl_rules.matching(wanted, interfaces, version=version, **rules)
-    if asked is not None and asked.code is not None:
-        agrees = asked.bootstrap in devices
-        return msgspec.structs.replace(asked, interfaces=devices if agrees else asked.interfaces)
     first = nccl_rules.bootstrap(wanted, interfaces, version=version, **rules)
+    if asked is not None and asked.code is not None:
+        if asked.bootstrap == (first.name if first else None):
+            return msgspec.structs.replace(asked, interfaces=devices)
+        return asked  # the library wins, and our list of matches is not to be trusted either
     return NcclChoice(
         setting=setting,
         basis="predicted",

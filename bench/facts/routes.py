@@ -13,6 +13,7 @@ from typing import Any
 
 import netifaces
 
+from bench.facts.interfaces import text_name
 from bench.records import Route
 
 
@@ -37,7 +38,10 @@ def egress(address: str) -> Route:
             if zone:
                 query["oif"] = socket.if_nametoindex(zone)
             answer = netlink.route("get", **query)[0]
-            names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in netlink.get_links()}
+            names = {
+                link["index"]: text_name(link.get_attr("IFLA_IFNAME"))
+                for link in netlink.get_links()
+            }
     except Exception as error:  # noqa: BLE001 - pyroute2's errors have no common base but this
         return Route(destination=address, why=_reason(error))
     index = answer.get_attr("RTA_OIF")

@@ -34,3 +34,19 @@ def in_namespace() -> Callable[..., dict[str, Any]]:
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 
     return run
+
+
+@pytest.fixture
+def fake_tree(tmp_path: Path) -> Callable[[str], Path]:
+    """fake_tree(text) -> root of a folder made of "path = content" lines (no real sysfs)."""
+
+    def make(text: str) -> Path:
+        root = tmp_path / "tree"
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                path, _, content = line.partition(" = ")
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(content + "\n")
+        return root
+
+    return make
