@@ -3,7 +3,8 @@
     python tests/performance/bench_overhead.py
 
 Two ranks on loopback, gloo. Blocks of both loops alternate inside the same process group: between
-groups a machine's loopback differs by 10-40 %. Per size: the median over calls of the slowest rank's time, ours over the bare loop's, as a median over pairs of blocks with its quartiles.
+groups a loopback differs by 10-40 %. Per size: the median over calls of the slowest rank, ours
+over the bare loop, as a median over pairs of blocks with its quartiles.
 """
 
 from __future__ import annotations
