@@ -182,15 +182,18 @@ class Warmup:
         return min(WARMUP_S, self.cell_s * WARMUP_SHARE)
 
     def next_batch(self, times: Times, elapsed_s: float | None = None) -> int:
-        """How many more warm-up calls (0: start timing). `elapsed_s` defaults to the times' sum;
-        if given it must be the same number on every rank."""
+        """How many more warm-up calls (0: start timing).
+
+        `elapsed_s` is what the times cost, where one time stands for several calls; it defaults
+        to their sum, and if given must be the same number on every rank.
+        """
         n = len(times)
         if n == 0:
             return 1  # alone: it sets up connections and tells nothing about the next
         elapsed = sum(times) if elapsed_s is None else elapsed_s
         if n == 1:
             return 0 if times[0] > self.cell_s else 1
-        call_s = float(np.median(checked(times)[1:]))
+        call_s = float(np.median(checked(times)[1:])) * elapsed / sum(times)
         if call_s > self.cell_s / SLOW_SHARE:
             return 0
         if 2 * WINDOW * call_s > self.budget_s:
@@ -246,7 +249,7 @@ class Rule:
         if n == 0:
             return min(PROBE, self.min_iterations)
         elapsed = sum(times) if elapsed_s is None else elapsed_s
-        call_s = float(np.median(checked(times)))
+        call_s = float(np.median(checked(times))) * elapsed / sum(times)
         if n < self.min_iterations:
             fit = math.floor((max(self.cell_s, CAP_S) - elapsed) / call_s)
             return max(0, min(self.min_iterations - n, fit))

@@ -65,10 +65,9 @@ def _weights(half_widths: Floats) -> Floats:
     the median of five neighbours (noise changes slowly with size) in 95 %. A point that stands out
     from its neighbours keeps its own.
     """
-    reach = NEIGHBOURS // 2
-    near = np.array(
-        [np.median(half_widths[max(0, i - reach) : i + reach + 1]) for i in range(len(half_widths))]
-    )
+    reach, count = NEIGHBOURS // 2, half_widths.size
+    windows = [half_widths[max(0, i - reach) : i + reach + 1] for i in range(count)]
+    near = np.array([np.median(window) for window in windows])
     believed = np.where(half_widths > STANDS_OUT * near, half_widths, near)
     return WEIGHT_FLOOR / np.maximum(believed, WEIGHT_FLOOR)
 

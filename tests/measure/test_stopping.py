@@ -161,6 +161,12 @@ def test_the_quick_plan_times_three_to_thirty_calls_within_its_seconds(call_s, c
     assert len(batches(Rule.of(QUICK, 2**20).next_batch, call_s)) == calls
 
 
+def test_a_time_that_stands_for_several_calls_costs_as_much_as_they_do():
+    rule = Rule.of(QUICK, 2**20)
+    times = batches(lambda so_far: rule.next_batch(so_far, 4 * sum(so_far)), 0.005)
+    assert len(times) == 7  # 7 x 4 calls x 5 ms = 0.14 s
+
+
 def test_the_full_plan_looks_first_at_thirty_and_stops_when_the_median_is_known():
     rule = Rule.of(FULL, 2**20)
     assert len(batches(rule.next_batch, 1e-3, 0.005)) == 30
