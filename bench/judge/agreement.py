@@ -34,7 +34,7 @@ MAY_DIFFER = (
 def differs(net: Networks, docket: Docket) -> None:
     """No network is common to the hosts' choices, or some hosts lack one that the others use."""
     default = net.default
-    if default is None:
+    if not net.several_hosts or default is None:
         return
     meets = {host: _networks_of(net, host, _met(net, host)) for host in net.hosts}
     sends = {host: _networks_of(net, host, net.path(host)) for host in net.hosts}

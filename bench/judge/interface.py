@@ -22,7 +22,7 @@ from bench.records import Candidate, Evidence, Finding, Interval, Where
 def misselected(net: Networks, docket: Docket) -> None:
     """Add interface-misselected; it explains the default case where that does not work at all."""
     default, best = net.default, net.best
-    if default is None or best is None or docket.explains(default.name):
+    if not net.several_hosts or default is None or best is None or docket.explains(default.name):
         return
     if net.report.backend == "gloo" and net.other_transport:
         return  # gloo's default case says nothing about data that will go over RDMA or a plugin

@@ -51,11 +51,17 @@ def _at(point: Point) -> Interval:
     return Interval(value=value, low=value * time / point.high_s, high=value * time / point.low_s)
 
 
-def times(ratio: float) -> str:
-    """ "4.9", "1.35", "120": as many digits as the measurement is worth."""
-    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 20 else f"{ratio:.0f}"
+def times(ratio: float, *, decimals: int | None = None) -> str:
+    """4.9, 1.35, 120: as many digits as a reader needs, or as many as asked for."""
+    if decimals is None:
+        decimals = 2 if ratio < 2 else 1 if ratio < 20 else 0
+    return f"{ratio:.{decimals}f}"
 
 
 def told(ratio: Interval) -> str:
-    """ "4.9 times … (95 % interval 4.8-5.0)" without the middle."""
-    return f"(95 % interval {times(ratio.low)}-{times(ratio.high)})"
+    """(95 % interval 4.8-5.0), with a decimal more where both ends would read alike."""
+    decimals = 2 if ratio.value < 2 else 1 if ratio.value < 20 else 0
+    if times(ratio.low, decimals=decimals) == times(ratio.high, decimals=decimals):
+        decimals += 1
+    low, high = times(ratio.low, decimals=decimals), times(ratio.high, decimals=decimals)
+    return f"(95 % interval {low}-{high})"

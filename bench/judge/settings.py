@@ -24,7 +24,6 @@ def judge(net: Networks, docket: Docket) -> None:
         _loopback(net, docket)
         _link_local(net, docket)
         _ambiguous(net, docket)
-    _overridden(net, docket)
 
 
 def _default_name(net: Networks) -> list[str]:
@@ -184,8 +183,9 @@ def _ambiguous(net: Networks, docket: Docket) -> None:
     )
 
 
-def _overridden(net: Networks, docket: Docket) -> None:
-    """A file decides although nothing is exported, or says what is not in force."""
+def overridden(net: Networks, docket: Docket) -> None:
+    """A file decides although nothing is exported, or says what is not in force. Last of all: it
+    is a warning where the file's choice has been accused, else a remark."""
     told: dict[str, list[str]] = {}
     decides = False
     for host, facts in net.hosts.items():

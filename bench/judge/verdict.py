@@ -62,6 +62,7 @@ def judge(report: Report) -> Report:
     hangs.judge(net, docket)
     links.judge(net, docket)
     measurement.judge(net, docket)
+    settings.overridden(net, docket)
     findings = sorted(
         docket.findings,
         key=lambda f: (-SEVERITIES.index(f.severity), CERTAINTY[f.confidence], ORDER[f.code]),

@@ -35,7 +35,7 @@ def is_virtual(net: Networks, host: str, interface: Interface) -> bool:
 def virtual(net: Networks, docket: Docket) -> None:
     """One finding for all virtual interfaces that the default takes and that lead nowhere."""
     default, best = net.default, net.best
-    if default is None or best is None:
+    if not net.several_hosts or default is None or best is None:
         return  # nothing else works: a virtual interface may be the only way out
     dead: dict[str, list[str]] = {}
     for host in net.hosts:

@@ -107,4 +107,5 @@ def data_path(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
 def percent(share: float) -> str:
     """ "99.9 %", "20 %": a decimal only where it tells something."""
     value = 100 * share
-    return f"{value:.1f} %" if value >= 99 or value < 10 else f"{value:.0f} %"
+    close = 99 <= value < 99.95 or value < 9.95
+    return f"{value:.1f} %" if close else f"{value:.0f} %"
