@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.plan.default_case import chosen_by_nccl
-from bench.plan.naming import fits
+from bench.plan.naming import fits, number
 from bench.records import Address, Fabric, HostFacts, Interface
 
 Edge = tuple[tuple[str, str], tuple[str, str]]
@@ -126,9 +126,15 @@ def _ports(host: HostFacts, wanted: Callable[[Interface, Address], bool]) -> lis
         addresses.sort(key=lambda address: address.family)  # stable: inet before inet6
         for address in addresses[:1]:
             plain = address.address.partition("%")[0]
-            value = int(ipaddress.ip_address(plain))
             ports.append(
-                Port(host.host, interface, plain, address.family, value, address.prefix_length)
+                Port(
+                    host.host,
+                    interface,
+                    plain,
+                    address.family,
+                    number(plain),
+                    address.prefix_length,
+                )
             )
     return ports
 
@@ -238,7 +244,7 @@ def _link_local(hosts: Sequence[HostFacts], *, alone: bool) -> list[Lane]:
     where NCCL would take one. All of fe80::/64 looks like one subnet, so the name decides."""
     chosen = {name for host in hosts for name in chosen_by_nccl(host)}
     ports = []
-    for host in hosts:
+    for host in hosts if alone or chosen else ():
         reachable = {port.interface.name for port in _ports(host, _global)}
         ports += [
             port

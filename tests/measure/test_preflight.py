@@ -18,6 +18,8 @@ from bench.measure.echo import HELLO, Listener
 from bench.measure.preflight import Peer, peers_of, probe
 from bench.records import Candidate
 
+pytestmark = pytest.mark.lab
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # What runs inside a host: one JSON command a line, one JSON answer a line; ends with its input.
@@ -189,6 +191,28 @@ def test_a_host_without_a_route_is_told_from_a_silent_one(pair_of_hosts: Fabric)
     pairs, _ = pair_of_hosts.preflight()
     assert pairs["h1", "h2"]["outcome"] == "no-route"
     assert pairs["h1", "h2"]["egress"] is None
+
+
+def test_the_egress_is_what_the_kernel_routes_by_not_the_interface_meant(
+    pair_of_hosts: Fabric,
+) -> None:
+    h1, h2 = pair_of_hosts.hosts
+    for i, host in enumerate((h1, h2), start=1):
+        pair_of_hosts.attach(host, "data1", f"10.8.0.{i}/24")
+    h1.run("ip", "route", "add", "10.8.0.2/32", "dev", "data0")
+    h2.run("sysctl", "-qw", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.data1.rp_filter=0")
+    pairs, _ = pair_of_hosts.preflight()
+    assert (pairs["h1", "h2"]["outcome"], pairs["h1", "h2"]["egress"]) == ("ok", "data0")
+    assert pairs["h2", "h1"]["egress"] == "data1"
+
+
+def test_ipv6_is_probed_as_ipv4_is(pair_of_hosts: Fabric) -> None:
+    for i, host in enumerate(pair_of_hosts.hosts, start=1):
+        host.run("ip", "addr", "add", f"fd00:9::{i}/64", "dev", "data0", "nodad")
+        host.addresses["data"] = f"fd00:9::{i}"
+    pairs, _ = pair_of_hosts.preflight()
+    assert set(outcomes(pairs).values()) == {"ok"}
+    assert {pair["egress"] for pair in pairs.values()} == {"data0"}
 
 
 def test_an_address_that_every_host_has_leads_to_oneself() -> None:

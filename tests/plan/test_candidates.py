@@ -447,9 +447,9 @@ def test_a_thousand_hosts_with_ten_interfaces_take_less_than_a_second() -> None:
         for i in range(1024)
     ]
     fabric = Fabric(name="f", network=(FabricNetwork(name="store", subnet="10.3.0.0/16"),))
-    began = time.perf_counter()
+    began = time.process_time()
     found = networks(find(hosts, fabric=fabric))
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert len(found) == 10 and "store" in found
     assert all(candidate.outcome == "planned" for candidate in found.values())
     assert took < 1.0
