@@ -1,7 +1,7 @@
 """The table of candidates on a terminal: figures in columns, reasons where there are none.
 
 In: a Report. Out: lines of at most `width` columns. tabulate lays out the columns; names give way
-when the screen is narrow, figures never do.
+when the screen is narrow, then whole columns from the right; a figure is never cut.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ def candidates(report: Report, width: int) -> list[str]:
     rows = digest.rows(report, collective)
     table = _table(rows, collective)
     fixed = sum(GAP + _widest(table, at) for at in range(2, len(table[0])))
+    while width - INDENT - GAP - fixed < 2 * NARROWEST_NAME and len(table[0]) > 3:
+        fixed -= GAP + _widest(table, len(table[0]) - 1)
+        table = [line[:-1] for line in table]
     first, second = _shares(_widest(table, 0), _widest(table, 1), width - INDENT - GAP - fixed)
     table = [[cell(line[0], first), cell(line[1], second), *line[2:]] for line in table]
     align = ["left"] * 3 + ["right"] * (len(table[0]) - 3)

@@ -20,19 +20,7 @@ def finish(run: Path) -> tuple[Report, tuple[str, ...]]:
     BadInput where the folder holds no samples, a finished report, or a sweep that is still going.
     """
     header, sessions = read_samples(run)
-    with Journal(run) as journal:  # sets samples.jsonl aside, so it is written again, whole
-        assert header.plan is not None, "read_samples gives no header without a plan"
-        journal.header(
-            header.hosts,
-            header.plan,
-            header.candidates,
-            header.fabric,
-            preflight=header.preflight,
-            labels=header.labels,
-            run=header.run,
-        )
-        for session in sessions:
-            journal.append(session)
+    with Journal(run, keep_samples=True) as journal:
         report = conclusion.conclude(as_far_as_it_went(header, sessions))
         return report, journal.write(report)
 

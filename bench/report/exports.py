@@ -16,7 +16,9 @@ from bench.report import digest, paste
 from bench.report.text import printable
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # what a shell accepts as a variable
-MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~<>&])")
+# Underscores inside words (all_reduce) are no emphasis; behind escaped brackets no parenthesis is.
+MARKUP = re.compile(r"([\\`*\[\]|~<&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
+HOSTS_A_LINE = 6
 
 
 def summary_md(report: Report) -> str:
@@ -107,21 +109,21 @@ def _by_host(report: Report) -> list[str]:
     branches: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for host, settings in report.recommendation.per_host.items():
         branches.setdefault(hostnames.get(host, host), []).append((host, settings))
-    # uname -n is in every POSIX system; the hostname command is not in every container.
-    lines = ['case "$(uname -n)" in']
+    together: dict[tuple[str, ...], list[str]] = {}
+    lines: list[str] = []
     for hostname, alike in branches.items():
         if any(settings != alike[0][1] for _, settings in alike):
-            lines += [f"  # {printable(hostname)}: hosts of this name differ; set by hand:"]
+            lines.append(f"# {printable(hostname)}: hosts of this name differ; set by hand:")
             for host, settings in alike:
-                lines += [
-                    f"  #   {printable(host)}: {printable(line)}" for line in _exports(settings)
-                ]
-            continue
-        lines += [
-            f"  {quoted(hostname)})",
-            *(f"    {line}" for line in _exports(alike[0][1])),
-            "    ;;",
-        ]
+                lines += [f"#   {printable(host)}: {printable(e)}" for e in _exports(settings)]
+        else:
+            together.setdefault(tuple(_exports(alike[0][1])), []).append(quoted(hostname))
+    # uname -n is in every POSIX system; the hostname command is not in every container.
+    lines.append('case "$(uname -n)" in')
+    for exports, names in together.items():
+        rows = [names[at : at + HOSTS_A_LINE] for at in range(0, len(names), HOSTS_A_LINE)]
+        lines.append("  " + " | \\\n  ".join(" | ".join(row) for row in rows) + ")")
+        lines += [*(f"    {export}" for export in exports), "    ;;"]
     return [
         *lines,
         "  *)",

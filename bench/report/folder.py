@@ -27,7 +27,7 @@ REASONS = {
 }
 
 
-def take(out: Path) -> int | None:
+def take(out: Path, *, keep_samples: bool = False) -> int | None:
     """Make the folder `out` ours. Returns the descriptor that holds it until `give_back`; None
     where the file system has no locks. BadInput where it cannot be had."""
     new = not out.exists()
@@ -38,11 +38,16 @@ def take(out: Path) -> int | None:
         lock = _locked(out / LOCK_NAME)
         _refuse_finished(out)
         _refuse_full(out)
-        _set_aside(out)
+        _tidy(out)
+        if not keep_samples:
+            _set_aside(out)
     except BadInput:
         give_back(out, lock)
-        if new:
-            out.rmdir()
+        if new and lock is not None:  # without the lock it is another sweep's by now
+            try:
+                out.rmdir()
+            except OSError:
+                pass  # somebody has put something there
         raise
     except (FileExistsError, NotADirectoryError):
         raise BadInput("is not a folder: a run needs one of its own", file=str(out)) from None
@@ -131,10 +136,14 @@ def _refuse_full(out: Path) -> None:
         )
 
 
-def _set_aside(out: Path) -> None:
-    """Keep the samples of a run that died here under another name; drop its temporary files."""
+def _tidy(out: Path) -> None:
+    """Drop the temporary files of a run that died here."""
     for leftover in out.glob(".*.tmp"):
         remove(leftover)
+
+
+def _set_aside(out: Path) -> None:
+    """Keep the samples of a run that died here under another name."""
     old = out / SAMPLES_NAME
     if old.exists():
         number = 1

@@ -46,7 +46,9 @@ class Journal:
     cannot be written, the disk is full. Afterwards nothing here raises for a disk's sake.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, *, keep_samples: bool = False) -> None:
+        """`keep_samples`: the samples that are there are this run's, cut short and now judged;
+        otherwise those of a run that died here are set aside under another name."""
         self.out = out
         self.finished = False  # report.json is in its place
         self._samples: int | None = None
@@ -54,7 +56,7 @@ class Journal:
         self._pending: list[bytes] = []
         self._sessions = 0
         self._trouble: str | None = None
-        self._lock = folder.take(out)
+        self._lock = folder.take(out, keep_samples=keep_samples)
 
     def __enter__(self) -> Journal:
         return self

@@ -11,9 +11,9 @@ import re
 
 # What a remedy that is a command starts with; anything else is a sentence and wraps as prose.
 COMMAND = re.compile(
-    r"\s*(export|unset|sudo|ip|ethtool|iptables|nft|sysctl|systemctl|nvidia-smi|ibdev2netdev|"
-    r"ping|tracepath|mount|modprobe|torchrun|accelerate|python3?|fabric-bench|[A-Z_][A-Z0-9_]*=)"
-    r"(\s|\S*=|$)"
+    r"\s*([A-Z_][A-Z0-9_]*=|(export|unset|sudo|ip|ethtool|iptables|nft|sysctl|systemctl|ping|"
+    r"nvidia-smi|ibdev2netdev|tracepath|mount|modprobe|torchrun|accelerate|python3?|fabric-bench)"
+    r"(\s|$))"
 )
 NARROWEST = 8  # columns; less leaves no room for a quote, a letter and the continuation
 

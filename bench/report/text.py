@@ -101,9 +101,10 @@ def distinct(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def encodable(text: str, encoding: str | None) -> str:
-    """`text` as a stream of `encoding` can take it: `x` for `×` on an ASCII terminal."""
+    """`text` as a stream of `encoding` can take it: `x` for `×` on an ASCII terminal. None: the
+    stream keeps text as text."""
     try:
-        text.encode(encoding or "ascii")
+        text.encode(encoding or "utf-8", "strict" if encoding else "surrogatepass")
     except (UnicodeEncodeError, LookupError):
         plain = text.translate(PLAIN)
         return plain.encode("ascii", "backslashreplace").decode("ascii")

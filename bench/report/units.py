@@ -20,8 +20,10 @@ def significant(value: float, digits: int = 3) -> str:
         return UNKNOWN
     if value == 0:
         return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, places):.{max(places, 0)}f}"
+    for _ in range(2):  # twice: 9.999 has become 10.00 and needs a place less
+        places = digits - 1 - math.floor(math.log10(abs(value)))
+        value = round(value, places)
+    return f"{value:.{max(places, 0)}f}"
 
 
 def busbw(value_gbs: float | None) -> str:
