@@ -1,4 +1,4 @@
-"""From sessions to a finished report: candidates' outcomes, the model's lines, the judge's verdict.
+"""From sessions to a finished report: outcomes, the model's lines, the judge's verdict.
 
 Used by the sweep at its end, and by `fabric-bench report` on a run that was cut short.
 """

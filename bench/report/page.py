@@ -34,7 +34,9 @@ LISTED = 200  # of those folded away, and of notes
 LINES_SHOWN = 60  # tables of points: more make a page that no one scrolls
 # A line never breaks between a number and its unit.
 NUMBER_AND_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mµ]?s|[KMGT]i?B(?:/s)?|[MG]bit/s)(?![\w]))")
-SHADES = 7  # that the style sheet has for interfaces
+LEAST_SHARE = 0.001  # of a candidate's bytes: less is ARP and neighbours, one segment for all
+SHADES = 6  # that the style sheet has for interfaces; one more, grey, is for all others
+OTHERS = "/"  # no interface can be called that
 COMPRESSION = 9
 
 
@@ -191,17 +193,24 @@ def _carried(candidates: Sequence[Candidate]) -> list[Carried]:
         amounts: Counter[str] = Counter()
         for interfaces in candidate.carried.values():
             amounts.update(interfaces)
-        shown = amounts.most_common(INTERFACES_SHOWN)
-        total, rest = sum(amounts.values()), len(amounts) - len(shown)
-        if rest:
-            shown.append((f"{rest} others", total - sum(amount for _, amount in shown)))
+        total = sum(amounts.values())
+        shown = [
+            (name, amount)
+            for name, amount in amounts.most_common(INTERFACES_SHOWN)
+            if amount >= LEAST_SHARE * total
+        ]
+        rest = len(amounts) - len(shown)
+        if rest == 1:
+            shown = amounts.most_common()
+        elif rest:
+            shown.append((OTHERS, total - sum(amount for _, amount in shown)))
         shares = [
             Share(
-                interface=name,
+                interface=name if name is not OTHERS else f"{rest} others",
                 amount=units.size(amount),
                 percent=units.percent(amount, total),
                 width=round(100 * amount / total, 2) if total else 0.0,
-                shade=shades.setdefault(name, len(shades) % SHADES),
+                shade=SHADES if name is OTHERS else shades.setdefault(name, len(shades) % SHADES),
             )
             for name, amount in shown
         ]

@@ -66,8 +66,8 @@ def screen(
     header: bool = True,
 ) -> str:
     """The whole result. `folder` is the run's folder as the user would type it; `header=False`
-    leaves out the lines that `before` has already printed."""
-    blocks: list[list[str]] = []
+    leaves out the lines that `before` has already printed, but for the blank one after them."""
+    blocks: list[list[str]] = [] if header else [[]]
     if header:
         head = digest.fabric_words(report.hosts, report.plan, report.fabric, report.backend)
         blocks.append(_labelled("fabric", head, width))
@@ -84,7 +84,7 @@ def screen(
         shade = VERDICTS.get(report.verdict, RED)
         verdict[0] = verdict[0].replace(report.verdict, f"{shade}{report.verdict}{PLAIN}", 1)
     blocks.append(verdict + (_paths(report, folder, width) if folder else []))
-    return "\n\n".join("\n".join(block) for block in blocks)
+    return "\n\n".join("\n".join(block) for block in blocks).removeprefix("\n")
 
 
 def _labelled(label: str, words: Sequence[str], width: int, hang: int = LABEL) -> list[str]:

@@ -37,6 +37,8 @@ def spread(interval: Interval) -> str:
         return "±?"
     side = max(interval.high - interval.value, interval.value - interval.low)
     share = 100 * abs(side / interval.value)
+    if share > 100:
+        return "±>100 %"
     # Rounded up: an interval never looks narrower than it is.
     tenths = math.ceil(share * 10 - 1e-9)
     return f"±{max(tenths, 1) / 10:.1f} %" if tenths < 100 else f"±{math.ceil(share - 1e-9)} %"

@@ -47,6 +47,12 @@ def test_the_verdict_comes_last_and_the_fix_can_be_pasted(made: Any) -> None:
     assert "  fix        export NCCL_SOCKET_IFNAME='=data0'" in lines
 
 
+def test_what_was_printed_before_the_start_is_not_printed_again(made: Any) -> None:
+    rest = tables.screen(made.misselected, header=False)
+    assert rest.startswith("\n  candidate")
+    assert tables.screen(made.misselected).endswith(rest)
+
+
 def test_colour_is_never_the_only_mark(made: Any) -> None:
     plain = tables.screen(made.hung)
     colour = tables.screen(made.hung, colour=True)

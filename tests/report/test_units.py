@@ -50,6 +50,7 @@ def test_an_interval_never_looks_narrower_than_it_is() -> None:
     assert units.spread(Interval(value=100, low=99.75, high=100.1)) == "±0.3 %"
     assert units.spread(Interval(value=100, low=100, high=100)) == "±0.1 %"
     assert units.spread(Interval(value=100, low=80, high=112.2)) == "±20 %"
+    assert units.spread(Interval(value=100, low=0, high=3000)) == "±>100 %"
     assert units.spread(Interval(value=100, low=-math.inf, high=math.inf)) == "±?"
     assert units.busbw_interval(Interval(value=0.0597, low=0.0596, high=0.0598)).endswith("±0.2 %")
 
