@@ -12,7 +12,7 @@ import base64
 import gzip
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,8 +21,8 @@ import jinja2
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from bench.records import Candidate, CostLine, Finding, HostFacts, Point, Report
-from bench.report import digest, figures, paste, units
+from bench.records import Candidate, CostLine, Finding, Point, Report
+from bench.report import digest, figures, paste, surroundings, units
 from bench.report.text import abbreviated, printable
 
 HOSTS_SHOWN = 8  # whose interfaces are listed; the others are in report.json
@@ -59,14 +59,6 @@ class Carried:
     shares: tuple[Share, ...]
 
 
-@dataclass(frozen=True)
-class Alike:
-    """A value and the hosts that have it."""
-
-    value: str
-    hosts: str
-
-
 def render(report: Report) -> str:
     """The whole page. About 2 MB with curves, a few ten kB without."""
     collectives = digest.collectives(report)
@@ -98,10 +90,10 @@ def render(report: Report) -> str:
         lines_more=_more(report.lines, LINES_SHOWN, "line"),
         pairs=[pair for pair in report.preflight if pair.outcome != "ok"][:PAIRS_SHOWN],
         troubled=[s for s in report.sessions if s.outcome != "measured"][:SESSIONS_SHOWN],
-        software=_software(report.hosts),
-        settings=_settings(report.hosts),
-        choices=_alike(report.hosts, _choice),
-        unreadable=_unreadable(report.hosts),
+        software=surroundings.software(report.hosts),
+        settings=surroundings.settings(report.hosts),
+        choices=surroundings.choices(report.hosts),
+        unreadable=surroundings.unreadable(report.hosts),
         hosts=report.hosts[:HOSTS_SHOWN],
         hosts_more=max(len(report.hosts) - HOSTS_SHOWN, 0),
     )
@@ -217,57 +209,6 @@ def _carried(candidates: Sequence[Candidate]) -> list[Carried]:
         if shares:
             bars.append(Carried(candidate.name, tuple(shares)))
     return bars
-
-
-def _alike(hosts: Sequence[HostFacts], value: Callable[[HostFacts], str]) -> list[Alike]:
-    """Distinct values in order of appearance, each with its hosts; one line where all agree."""
-    groups: dict[str, list[str]] = {}
-    for host in hosts:
-        groups.setdefault(value(host), []).append(host.host)
-    return [
-        Alike(text, "all hosts" if len(groups) == 1 else abbreviated(names))
-        for text, names in groups.items()
-        if text
-    ]
-
-
-def _software(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
-    def reader(name: str) -> Callable[[HostFacts], str]:
-        return lambda host: str(getattr(host.software, name) or "")
-
-    def package(name: str) -> Callable[[HostFacts], str]:
-        return lambda host: host.software.packages.get(name, "")
-
-    names = ("torch", "nccl", "nccl_library", "cuda", "driver", "kernel", "python")
-    rows = [(name.replace("_", " "), _alike(hosts, reader(name))) for name in names]
-    packages = sorted({name for host in hosts for name in host.software.packages})
-    rows += [(name, _alike(hosts, package(name))) for name in packages]
-    return [(name, alike) for name, alike in rows if alike]
-
-
-def _settings(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
-    def reader(name: str) -> Callable[[HostFacts], str]:
-        return lambda host: host.environment.get(name, "")
-
-    names = sorted({name for host in hosts for name in host.environment})
-    return [(name, _alike(hosts, reader(name))) for name in names]
-
-
-def _choice(host: HostFacts) -> str:
-    """What NCCL takes with the environment as it is, and how we know."""
-    for choice in host.nccl_choices:
-        if choice.setting is None:
-            taken = choice.bootstrap or "nothing that matches"
-            return f"{taken} ({choice.basis}); its NET devices: {', '.join(choice.interfaces)}"
-    return ""
-
-
-def _unreadable(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
-    def reader(name: str) -> Callable[[HostFacts], str]:
-        return lambda host: host.unreadable.get(name, "")
-
-    names = sorted({name for host in hosts for name in host.unreadable})
-    return [(name, _alike(hosts, reader(name))) for name in names]
 
 
 def pieces(line: CostLine) -> str:
