@@ -46,7 +46,7 @@ def software(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
     rows = [(name.replace("_", " "), alike(hosts, reader(name))) for name in names]
     packages = sorted({name for host in hosts for name in host.software.packages})
     rows += [(name, alike(hosts, package(name))) for name in packages]
-    return [(name, alike) for name, alike in rows if alike]
+    return [(name, values) for name, values in rows if values]
 
 
 def settings(hosts: Sequence[HostFacts]) -> list[tuple[str, list[Alike]]]:
@@ -65,7 +65,7 @@ def choices(hosts: Sequence[HostFacts]) -> list[Alike]:
 
 
 def _choice(host: HostFacts) -> str:
-        for choice in host.nccl_choices:
+    for choice in host.nccl_choices:
         if choice.setting is None:
             taken = choice.bootstrap or "nothing that matches"
             return f"{taken} ({choice.basis}); its NET devices: {', '.join(choice.interfaces)}"
