@@ -150,14 +150,13 @@ def _conduct(
             journal.append(session)
             progress.end(session)
     stage.dismiss()
-    missing = stage.missing()
     report = conclusion.conclude(
         msgspec.structs.replace(
             report,
             hosts=stage.seen(hosts),
             sessions=tuple(sessions),
-            missing=missing,
-            complete=not missing,
+            missing=stage.missing(),
+            complete=stage.complete,
         )
     )
     report = msgspec.structs.replace(report, duration_s=round(time.monotonic() - began, 1))

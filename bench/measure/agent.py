@@ -28,6 +28,7 @@ _POLL_S = 0.02
 _LOOK_S = 0.1  # between two looks for a peer's failure
 _STACKS_S = 0.2  # faulthandler writes within milliseconds; a stopped process never does
 _PEERS_SPEAK_S = 0.3  # after an abort, to let this rank's own error arrive before it is killed
+_PATIENCE = 3.0  # times what a stretch should take; a link that slows down more has stalled
 _REAP_S = 2.0  # SIGKILL takes effect at once unless the kernel itself is stuck
 _TAIL_BYTES = 2000
 _STACK_BYTES = 4000
@@ -49,7 +50,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
         minutes (facts: deadlines scale); NCCL also creates a CUDA context and probes hardware."""
         base, per_rank = (6.0, 0.03) if backend == "gloo" else (45.0, 0.1)
         phase = base + per_rank * ranks
-        return cls(rendezvous=phase, init=phase, first=phase, midrun=phase + 2.0, end=phase)
+        return cls(rendezvous=phase, init=phase, first=phase, midrun=phase, end=phase)
 
     def of(self, phase: Phase) -> float:
         return float(getattr(self, phase))
@@ -76,8 +77,14 @@ class Agent:
     ) -> CaseEnd:
         """Supervise one worker to its end. Never raises for what the worker does; takes at most
         the current phase's deadline plus a few seconds."""
-        with process.MemoryFile("stacks") as stacks, process.MemoryFile("nccl-log") as log:
-            request = msgspec.structs.replace(request, stacks_file=stacks.path, log_file=log.path)
+        with (
+            process.MemoryFile("stacks") as stacks,
+            process.MemoryFile("words") as words,
+            process.MemoryFile("nccl-log") as log,
+        ):
+            request = msgspec.structs.replace(
+                request, stacks_file=stacks.path, words_file=words.path, log_file=log.path
+            )
             asked = time.monotonic()
             worker = self._nursery.spawn(msgspec.to_builtins(request))
             watch = _Watch(asked, deadlines)
@@ -95,6 +102,7 @@ class Agent:
             error = watch.error
             if outcome == "died" and error is None:
                 error = _epitaph(signal_number)
+            tail = log.tail(_TAIL_BYTES) or words.tail(_TAIL_BYTES)
             rank = RankOutcome(
                 rank=request.global_rank,
                 host=self._host,
@@ -106,7 +114,7 @@ class Agent:
                 state=state if outcome in ("hung", "aborted") else None,
                 progress_s=round(silent_s, 2) if outcome != "ok" else None,
                 stacks=trace,
-                log_tail=log.tail(_TAIL_BYTES) if outcome != "ok" else None,
+                log_tail=tail if outcome != "ok" else None,
                 start_s=watch.start_s,
             )
             return CaseEnd(
@@ -196,7 +204,7 @@ class _Watch:
         if "phase" in message:
             self.phase = message["phase"]  # type: ignore[assignment]
         elif "busy" in message:
-            self.cell, expect_s = str(message["busy"]), 5.0 * float(message["expect_s"])  # type: ignore[arg-type]
+            self.cell, expect_s = str(message["busy"]), _PATIENCE * float(message["expect_s"])  # type: ignore[arg-type]
         elif "sample" in message:
             self.samples.append(msgspec.convert(message["sample"], Sample, strict=False))
         elif "group_s" in message:

@@ -6,6 +6,7 @@ what was measured, because no group of all ranks can form any more.
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -180,4 +181,4 @@ def _reason(outcomes: Sequence[RankOutcome]) -> str | None:
         "lost": "stopped answering",
         "hung": f"made no progress in {worst.phase}",
     }.get(worst.outcome, worst.outcome)
-    return f"rank {worst.rank} ({worst.host}): {said}"
+    return f"rank {worst.rank} ({worst.host}): {textwrap.shorten(said, 100, placeholder=' …')}"

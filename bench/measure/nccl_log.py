@@ -7,7 +7,8 @@ only what witnesses its own candidate: bootstrap, devices, the network chosen, c
 from __future__ import annotations
 
 _TELLING = (
-    "Bootstrap", "NET/", "Using network", " via ", "NCCL WARN", "NCCL version", "set by environment",
+    "Bootstrap", "NET/", "Using network", " via ", "NCCL WARN", "NCCL version",
+    "set by environment",
 )  # fmt: skip
 _MOST_LINES = 60  # a rank of an eight-rail host prints hundreds of channel lines; the kinds repeat
 _MOST_CHARACTERS = 300

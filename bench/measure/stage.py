@@ -46,7 +46,8 @@ class Stage:
         control.stop = self._ended
         self._member = Member(seat, control, nursery, self._stopped)
         self._conductor = Conductor(control, self._member)
-        self._missing: list[str] = []
+        self._missing: list[str] = []  # what makes the run incomplete
+        self._dropped: list[str] = []  # sessions that the budget had no room for
         self._dismissed = False
 
     @classmethod
@@ -199,7 +200,7 @@ class Stage:
             elapsed = time.monotonic() - began
             mean_s = sum(durations) / len(durations) if durations else 0.0
             if not cases.fits(plan, case, elapsed_s=elapsed, mean_case_s=mean_s):
-                self._missing.append(
+                self._dropped.append(
                     f"the budget of {plan.settings.budget_s:g} s was spent after {elapsed:.0f} s; "
                     f"session {case.session + 1} of {case.candidate} and what follows was not run"
                 )
@@ -221,7 +222,8 @@ class Stage:
                 )  # fmt: skip
                 if session.outcome == "measured":
                     grids.setdefault((candidate.name, collective), measured)
-            if session.outcome in ("hung", "failed") and session.phase != "midrun":
+            killed = any(rank.outcome == "died" for rank in session.ranks)
+            if session.outcome in ("hung", "failed") and not killed:
                 given_up.add(candidate.name)  # it would only fail the same way again
             yield session
             if self._told_by is not None:
@@ -283,9 +285,14 @@ class Stage:
             for host in hosts
         )
 
+    @property
+    def complete(self) -> bool:
+        """Everybody was there to the end; sessions that the budget dropped do not count."""
+        return not self._missing
+
     def missing(self) -> tuple[str, ...]:
         """Sentences: what was not measured, and why."""
-        return tuple(self._missing)
+        return (*self._missing, *self._dropped)
 
     def dismiss(self) -> None:
         """Let all members go; may be called again."""

@@ -16,7 +16,6 @@ from bench.measure.stopping import Rule, Warmup
 from bench.records import Sample
 
 _BATCH_S = 1.0  # a batch is cut to about this long, so that the agent hears from slow cells
-_FIRST_CALL_S = 1.0  # what a first call is announced with; the agent's deadline adds its patience
 
 
 class Group(Protocol):
@@ -42,15 +41,17 @@ def measure(
     turns: int = 1,
     only_slowest: bool = False,
     announce: Callable[[float], None] = lambda expect_s: None,
+    expect_s: float = 1.0,
 ) -> Sample:
     """Time one collective at one size.
 
     `turns`: consecutive calls that share one time, because the backend's interfaces take turns.
-    `announce(seconds)` is told before each stretch how long it should take. Times are in seconds
+    `announce(seconds)` is told before each stretch how long it should take, the first time
+    `expect_s`. Times are in seconds
     per call. Raises whatever the backend raises when a peer has gone.
     """
     warm: list[float] = []
-    wrong, one_s = 0, _FIRST_CALL_S
+    wrong, one_s = 0, expect_s
     while more := warmup.next_batch(warm):
         announce(one_s * more)
         call.refill()

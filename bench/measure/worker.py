@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import time
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ from bench.records import Phase, PlanSettings, Sample
 # The backend's own timeout must never fire before the agent's deadline: gloo's would come after
 # 75 s of silence, with a message that names no rank.
 _BACKEND_TIMEOUT = timedelta(hours=1)
+_SOURCE = re.compile(r"\[(?:/[^/\s\]]{1,100}){1,30}/([^/\s\]]{1,100}:\d+)\] ?")
+_FIRST_S = 0.3  # what a first call of small size is announced with, deadlines come on top
 _MAX_ERROR = 600  # characters of a backend's message that are worth keeping
 
 
@@ -60,7 +63,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ladders: tuple[Ladder, ...]
     devices: int = 1
     stacks_file: str = os.devnull
-    log_file: str | None = None
+    words_file: str = os.devnull  # what the backend's libraries print
+    log_file: str | None = None  # NCCL's own log
 
 
 class Voice:
@@ -102,15 +106,23 @@ def serve(message: dict[str, Any], pipe: int) -> None:
     """Run one request in a freshly forked process; every failure becomes an {"error"} message."""
     request = msgspec.convert(message, Request)
     voice = Voice(pipe, request.global_rank)
+    words = os.open(request.words_file, os.O_WRONLY | os.O_APPEND)
+    for stream in (1, 2):  # gloo and c10d write to stderr what only matters when something failed
+        os.dup2(words, stream)
     with open(request.stacks_file, "w") as stacks:  # noqa: PTH123 (os.devnull is no Path to make)
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
         try:
             _session(request, voice)
         except Exception as error:  # noqa: BLE001 - whatever the backend raises is the result
-            text = f"{type(error).__name__}: {error}".strip()
-            voice.say({"error": text[:_MAX_ERROR]})
+            voice.say({"error": _plain(error)})
             os._exit(1)
         voice.say({"done": True})
+
+
+def _plain(error: Exception) -> str:
+    """The backend's words in one line, without the paths of the machine that compiled it."""
+    text = _SOURCE.sub(r"\1 ", " ".join(f"{type(error).__name__}: {error}".split()))
+    return text[:_MAX_ERROR]
 
 
 def _session(request: Request, voice: Voice) -> None:
@@ -130,7 +142,7 @@ def _session(request: Request, voice: Voice) -> None:
     clock: Clock = CudaClock(place.device) if request.backend == "nccl" else CpuClock()
     group = TorchGroup(place)
     voice.phase("first")
-    first = True
+    first, expect_s = True, _FIRST_S
     for ladder in request.ladders:
         fitted: list[int] = []
         medians: list[float] = []
@@ -138,7 +150,9 @@ def _session(request: Request, voice: Voice) -> None:
             *ladder.sizes_bytes,
             *ladder.held_out,
         ):  # fmt: skip
-            sample = _cell(request, ladder, size, place, clock, group, voice)
+            sample = _cell(request, ladder, size, place, clock, group, voice, expect_s)
+            # the next size is two steps up at most (the other collective starts anew, lower)
+            expect_s = max(_FIRST_S, 4 * _median(sample.times_s))
             if first:
                 voice.phase("midrun")
                 voice.say({"mapped": libraries.mapped()})
@@ -195,6 +209,7 @@ def _cell(
     clock: Clock,
     group: TorchGroup,
     voice: Voice,
+    expect_s: float,
 ) -> Sample:
     collective = COLLECTIVES[ladder.collective]
     label = f"{ladder.collective} {size}"
@@ -207,6 +222,7 @@ def _cell(
         ladder.collective, call, clock, group, Warmup.of(request.settings),
         Rule.of(request.settings, call.size_bytes),
         turns=request.devices, only_slowest=collective.only_slowest, announce=announce,
+        expect_s=expect_s,
     )  # fmt: skip
     return msgspec.structs.replace(
         sample,

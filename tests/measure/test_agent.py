@@ -159,8 +159,9 @@ def test_a_stopped_worker_is_seen_as_stopped(pair: Pair) -> None:
 
     ends = pair.run(sizes=tuple(4096 + 16 * i for i in range(500)), during=stop)
     assert ends[0] is not None and ends[1] is not None
-    assert {ends[0].rank.outcome, ends[1].rank.outcome} <= {"hung", "aborted"}
+    assert ends[0].rank.outcome in ("hung", "aborted")
     assert ends[0].rank.state == "T"
+    assert ends[1].rank.outcome in ("hung", "aborted", "failed")  # or it saw the other one ended
     assert ends[1].rank.state != "T"
 
 
