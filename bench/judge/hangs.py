@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bench.judge.docket import Docket
 from bench.judge.networks import Networks
-from bench.judge.words import carrier, listed, single
+from bench.judge.words import carrier, listed, quote, single
 from bench.records import (
     PHASES,
     Candidate,
@@ -40,7 +40,6 @@ CONSEQUENCE = re.compile(
     r"|abort|barrier|store|rendezvous",
     re.IGNORECASE,
 )
-QUOTED = 160  # characters of a rank's own error
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,8 @@ def judge(net: Networks, docket: Docket) -> None:
         sure = guilt is not None and not guilt.inferred
         key: object = tuple(r.rank for r in guilt.ranks) if guilt and sure else name
         if key in seen:
-            text = f"again in session {session.case.session} of {name}, {_phase(session, guilt)}"
+            number = session.case.session + 1
+            text = f"again in session {number} of {name}, {_phase(session, guilt)}"
             docket.attach(seen[key], Evidence(basis="measured", text=text))
         elif not sure and docket.explains(name):
             docket.attach(name, Evidence(basis="measured", text=_told(session, name)))
@@ -101,7 +101,7 @@ def guilty(ranks: Sequence[RankOutcome]) -> Guilt | None:
         r for r in ranks if r.outcome == "failed" and r.error and not CONSEQUENCE.search(r.error)
     ]
     if own and len(own) < len(ranks):
-        return Guilt(tuple(own), tuple(f"{_rank(r)} raised {_quote(r.error)}" for r in own))
+        return Guilt(tuple(own), tuple(f"{_rank(r)} raised {quote(r.error)}" for r in own))
     waiting = [r for r in ranks if r.outcome in ("hung", "aborted", "failed")]
     earliest = min((PHASES.index(r.phase) for r in waiting), default=0)
     late = [r for r in waiting if PHASES.index(r.phase) == earliest]
@@ -131,7 +131,7 @@ def _accuse(
         if candidate is not None and candidate.outcome == "measured":
             severity = "warning"  # other sessions of it went well
     over = f"{name} ({carrier(candidate)})" if candidate and candidate.interfaces else name
-    number = f"session {session.case.session}"
+    number = f"session {session.case.session + 1}"
     waiting = [r for r in session.ranks if guilt is None or r not in guilt.ranks]
     ranks: tuple[RankOutcome, ...] = guilt.ranks if guilt else tuple(session.ranks)
     if guilt is not None:
@@ -139,7 +139,7 @@ def _accuse(
         summary = f"{guilt.why[0]}, {number} of {over}{others}."
     elif code == "measurement-failed":
         first = next((r for r in session.ranks if r.error), None)
-        told = f": {_quote(first.error)} (rank {first.rank})" if first else ""
+        told = f": {quote(first.error)} (rank {first.rank})" if first else ""
         summary = f"All {len(session.ranks)} ranks failed in {number} of {over}{told}."
     else:
         summary = (
@@ -148,8 +148,8 @@ def _accuse(
         )
     evidence = [Evidence(basis="measured", text=text) for text in (guilt.why if guilt else ())]
     evidence += _stuck(waiting)
-    if session.reason:
-        evidence.append(Evidence(basis="measured", text=session.reason))
+    if session.reason and guilt is None:
+        evidence.append(Evidence(basis="measured", text=quote(session.reason)))
     numbers, hosts = [r.rank for r in ranks], [r.host for r in ranks]
     return Finding(
         code=code,
@@ -181,7 +181,7 @@ def _stuck(waiting: Sequence[RankOutcome]) -> list[Evidence]:
     groups: dict[str, list[int]] = {}
     for r in waiting:
         at = f" at {r.cell}" if r.cell else ""
-        said = f": {_quote(r.error)}" if r.error else ""
+        said = f": {quote(r.error)}" if r.error else ""
         groups.setdefault(f"{r.outcome} in {r.phase}{at}{said}", []).append(r.rank)
     return [
         Evidence(
@@ -195,10 +195,9 @@ def _stuck(waiting: Sequence[RankOutcome]) -> list[Evidence]:
 def _told(session: Session, name: str) -> str:
     phase = _phase(session, None)
     seconds = f" within {session.duration_s:.1f} s" if session.duration_s else ""
-    reason = f": {session.reason}" if session.reason else ""
-    return (
-        f"session {session.case.session} of {name} {session.outcome} in {phase}{seconds}{reason}"
-    )
+    reason = f": {quote(session.reason)}" if session.reason else ""
+    number = session.case.session + 1
+    return f"session {number} of {name} {session.outcome} in {phase}{seconds}{reason}"
 
 
 def _rank(rank: RankOutcome) -> str:
@@ -207,18 +206,11 @@ def _rank(rank: RankOutcome) -> str:
 
 def _death(rank: RankOutcome) -> str:
     if rank.signal is None:
-        return f"ended without a word ({_quote(rank.error)})" if rank.error else "ended silently"
+        return f"ended without a word ({quote(rank.error)})" if rank.error else "ended silently"
     try:
         return f"was killed by {signal.Signals(rank.signal).name}"
     except ValueError:
         return f"was killed by signal {rank.signal}"
-
-
-def _quote(error: str | None) -> str:
-    """The last line of an error, which names it, cut to a readable length."""
-    lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
-    text = lines[-1] if lines else "an unknown error"
-    return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
 
 
 def _look(guilt: Guilt | None, code: str) -> str:

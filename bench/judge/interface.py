@@ -71,14 +71,12 @@ def _accuse(
     slower: tuple[str, Interval] | None,
     bad: Sequence[Candidate] = (),
 ) -> Finding:
-    name = carrier(best)
+    full = carrier(best)
+    name = full if single(best.interfaces.values()) else best.name  # told in full once
     paths = {net.path(host) for host in away}
     shared = any(len(path) > 1 for path in paths)
-    alone = (
-        f"{name} alone"
-        if shared and any(interfaces_of(best, h) & set(net.path(h)) for h in away)
-        else name
-    )
+    partly = shared and any(interfaces_of(best, h) & set(net.path(h)) for h in away)
+    alone = " alone" if partly else ""
     called = ""
     wanted = net.expected(best)
     if wanted is not None and wanted.role == "data":
@@ -86,11 +84,11 @@ def _accuse(
     evidence = [*asked(net, away), *data_path(net, away)]
     if slower is not None:
         collective, ratio = slower
-        claim = f"{alone} is {times(ratio.value)} times faster {told(ratio)}{called}."
-        evidence += _figures(net, default, best, collective, alone)
+        claim = f"{full}{alone} is {times(ratio.value)} times faster {told(ratio)}{called}."
+        evidence += _figures(net, default, best, collective, name + alone)
     else:
         failed = listed(carrier(c) for c in bad)
-        claim = f"{failed} does not work between the hosts, {name} does{called}."
+        claim = f"{failed} does not work between the hosts, {full} does{called}."
         evidence += [
             Evidence(basis="measured", text=f"{carrier(c)}: {c.reason or c.outcome}") for c in bad
         ]
@@ -99,10 +97,8 @@ def _accuse(
         text = f"with {name} alone, {name} carried {percent(share)} of the bytes"
         evidence.append(Evidence(basis="measured", text=text))
     if wanted is not None:
-        text = f"fabric {net.report.fabric.name if net.report.fabric else ''}: {wanted.name} "
-        evidence.append(
-            Evidence(basis="expected", text=text + f"({name}) is a {wanted.role} network")
-        )
+        text = f"your fabric file has {name} as a {wanted.role} network"
+        evidence.append(Evidence(basis="expected", text=text))
     slow = [_where_slow(net, best, host) for host in away]
     return Finding(
         code="interface-misselected",
@@ -121,15 +117,18 @@ def _accuse(
 
 
 def _route(net: Networks, away: Sequence[str]) -> str:
-    """ "NCCL meets on mgmt0 and spreads its channels over mgmt0 and data0; the slower …"."""
+    """NCCL meets on mgmt0 and spreads its channels over mgmt0 and data0; …, for a first host."""
     host = away[0]
     path, choice = net.path(host), net.choice(host)
-    place = "" if len({net.path(h) for h in away}) == 1 else f" on {host}"
-    meets = f"meets on {choice.bootstrap}{place} and " if choice and choice.bootstrap else ""
+    met = choice.bootstrap if choice else None
+    alike = len({(net.path(h), (c := net.choice(h)) and c.bootstrap) for h in away}) == 1
+    place = "" if alike else f" (on {host})"
+    meets = f"meets on {met} and " if met else ""
     if len(path) > 1:
-        return f"NCCL {meets}spreads its channels over {listed(path)}; the slowest sets the pace."
-    if choice and choice.bootstrap == path[0]:
-        return f"NCCL meets on {path[0]}{place} and sends its data there."
+        over = f"{listed(path)}{place}"
+        return f"NCCL {meets}spreads its channels over {over}; the slowest sets the pace."
+    if met == path[0]:
+        return f"NCCL meets on {met} and sends its data there{place}."
     return f"NCCL {meets}sends its data over {path[0]}{place}."
 
 

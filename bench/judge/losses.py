@@ -2,7 +2,7 @@
 
 In: a report's sessions with what the hosts' counters moved. Out: link-lossy, and the one host on
 which errors count up. Healthy runs retransmit too (BBR probes: 15-16 segments a session with no
-drop, facts: lab), so a few are forgiven and the rest is a share of what was sent.
+drop, facts: lab), so some are forgiven and the rest is a share of what was sent.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def lossy(
             code="link-lossy",
             severity="degraded" if degraded else "warning",
             summary=f"{carrier(candidate)} loses packets: {listed(x.host for x in losses)} sent "
-            f"up to {percent(worst.rate)} of the segments again{end}.",
+            f"up to {percent(worst.again / worst.sent)} of the segments again{end}.",
             where=Where(candidate=candidate.name, interface=name, host=host),
             evidence=(*lines, *shortfall),
             remedy=f"ip -s -s link show dev {name}; ethtool -S {name}" if name else None,

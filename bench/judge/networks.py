@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from bench.judge import expected
 from bench.judge.ratio import busbw, faster
@@ -105,7 +106,7 @@ class Networks:
         return ()
 
     @property
-    def path_basis(self) -> str:
+    def path_basis(self) -> Literal["measured", "predicted"]:
         """Basis "measured" where bytes of the default case were counted over NCCL, else
         "predicted". Over gloo the default case runs on the predicted interfaces: that it used
         them shows only that gloo does as it is told."""

@@ -110,7 +110,7 @@ def _unreachable(net: Networks, docket: Docket, candidate: Candidate) -> None:
         text = candidate.reason or "no host answered another"
         evidence.append(Evidence(basis="measured", text=text))
     if role is not None:
-        text = f"your fabric calls {carrier(candidate)} {role.name}, a {role.role} network"
+        text = f"your fabric file has {carrier(candidate)} as a {role.role} network"
         evidence.append(Evidence(basis="expected", text=text))
     number = f" ({len(failed)} of {len(pairs)} probes failed)" if pairs else ""
     address = next((pair.address for pair in failed if pair.address), None)
@@ -150,17 +150,26 @@ def _between(failed: Sequence[PreflightPair], named: Collection[str]) -> str:
 def _pair_evidence(
     failed: Sequence[PreflightPair], passed: Sequence[PreflightPair]
 ) -> list[Evidence]:
-    lines = []
-    for pair in failed[:PAIRS_SHOWN]:
+    """One line per pair of hosts, both directions together where they failed alike."""
+    alike = {(pair.source, pair.destination): pair.outcome for pair in failed}
+    lines: list[Evidence] = []
+    told = 0
+    for pair in failed:
+        both = alike.get((pair.destination, pair.source)) == pair.outcome
+        if both and pair.source > pair.destination:
+            continue  # told by the other direction
+        if len(lines) == PAIRS_SHOWN:
+            break
         at = f" ({pair.address})" if pair.address else ""
         detail = f": {pair.detail}" if pair.detail else ""
-        text = f"{pair.source} → {pair.destination}{at}: {pair.outcome}{detail}"
+        way = "↔" if both else "→"
+        text = f"{pair.source} {way} {pair.destination}{at}: {pair.outcome}{detail}"
         lines.append(Evidence(basis="measured", text=text))
-    if len(failed) > PAIRS_SHOWN:
-        text = f"{len(failed) - PAIRS_SHOWN} more probes failed, {len(passed)} passed"
-        lines.append(Evidence(basis="measured", text=text))
-    elif passed and failed:
-        lines.append(Evidence(basis="measured", text=f"{len(passed)} other probes passed"))
+        told += 1 + both
+    rest = [f"{len(failed) - told} more failed"] if told < len(failed) else []
+    rest += [f"{len(passed)} other probes passed"] if passed else []
+    if failed and rest:
+        lines.append(Evidence(basis="measured", text=", ".join(rest)))
     return lines
 
 

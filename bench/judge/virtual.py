@@ -58,11 +58,6 @@ def virtual(net: Networks, docket: Docket) -> None:
     evidence = [*asked(net, hosts), *data_path(net, hosts)]
     for c in networks:
         evidence.append(Evidence(basis="measured", text=f"{carrier(c)}: {c.reason or c.outcome}"))
-    if default.outcome in BROKEN_OUTCOMES:
-        text = f"the default case {default.outcome}" + (
-            f": {default.reason}" if default.reason else ""
-        )
-        evidence.append(Evidence(basis="measured", text=text))
     evidence.append(Evidence(basis="measured", text=f"{carrier(best)} joins all hosts"))
     names = listed(dead)
     number = "is a virtual interface that leads" if len(dead) == 1 else "are virtual and lead"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from bench.judge.networks import Networks
 from bench.records import Candidate, Evidence
 
+QUOTED = 160  # characters of an error
+SOURCE_PLACE = re.compile(r"\[/\S+:\d+\] ?")  # gloo names the build machine's file and line
+PATHS_SHOWN = 2  # hosts that call interfaces differently have as many paths as there are hosts
 SHOWN = 4  # names in a sentence; the rest is counted, and `where` has them all
 
 
@@ -87,20 +91,21 @@ def data_path(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
         if path:
             told.setdefault(path, []).append(host)
     lines = []
-    for path, group in list(told.items())[:SHOWN]:
+    for path, group in list(told.items())[:PATHS_SHOWN]:
         facts = net.hosts[group[0]]
         place = "" if len(told) == 1 else f" on {listed(group)}"
         if net.path_basis == "measured" and net.default is not None:
             shares = net.shares(net.default, group[0])
             counted = ", ".join(f"{name} {percent(shares.get(name, 0))}" for name in path)
-            lines.append(
-                Evidence(basis="measured", text=f"bytes of the default case: {counted}{place}")
-            )
+            text = f"bytes of the default case{place}: {counted}"
         else:
             why = f": {facts.data_path.why}" if facts.data_path and facts.data_path.why else ""
-            lines.append(
-                Evidence(basis="predicted", text=f"data path {', '.join(path)}{place}{why}")
-            )
+            text = f"data path {', '.join(path)}{place}{why}"
+        lines.append(Evidence(basis=net.path_basis, text=text))
+    rest = list(told.values())[PATHS_SHOWN:]
+    if rest:
+        text = f"other paths on {sum(len(group) for group in rest)} more hosts"
+        lines.append(Evidence(basis=net.path_basis, text=text))
     return lines
 
 
@@ -109,3 +114,10 @@ def percent(share: float) -> str:
     value = 100 * share
     close = 99 <= value < 99.95 or value < 9.95
     return f"{value:.1f} %" if close else f"{value:.0f} %"
+
+
+def quote(error: str | None) -> str:
+    """The last line of an error, which names it, cut to a readable length."""
+    lines = [line.strip() for line in (error or "").splitlines() if line.strip()]
+    text = SOURCE_PLACE.sub("", lines[-1]) if lines else "an unknown error"
+    return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"

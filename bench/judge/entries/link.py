@@ -73,8 +73,8 @@ ENTRIES = (
         meaning="TCP had to send a share of its segments again. Bandwidth falls with the square "
         "root of the loss and single calls stall for 200 ms and more.",
         established="Retransmitted over sent segments on each host, during the sessions of this "
-        "network only. It is judged as a rate: a healthy run retransmits a few segments (BBR "
-        "probes, 15-16 a session seen), so 20 a session are forgiven. Beyond them 0.5 % is "
+        "network only. It is judged as a rate: a healthy run retransmits a few segments (up "
+        "to 29 a session were seen), so 30 a session are forgiven. Beyond them 0.5 % is "
         "degraded; from 0.2 % on if the network is also below expectation, else a warning. "
         "Retransmissions happen at the sender; which end loses is told only when an interface's "
         "own drop or error counters stand out on one host.",
