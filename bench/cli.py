@@ -201,7 +201,8 @@ def lab_exec(
     """Run a command on a host of the standing cluster."""
     from bench.lab import run
 
-    status = run.execute(host, tuple(command))
+    # The separator is kept where options may not be interspersed; `lab exec host2 ls` works too.
+    status = run.execute(host, tuple(command[1:] if command[:1] == ["--"] else command))
     return status if status >= 0 else 128 - status  # as a shell tells of a signal
 
 
