@@ -104,6 +104,7 @@ def split(sizes: Floats, times: Floats, weights: Floats) -> tuple[Breaks, Floats
     cost = dict(zip(segments, costs.tolist(), strict=True))
     row_of = {segment: row for row, segment in enumerate(segments)}
 
+    floor = MISFIT_FLOOR**2 * float(np.mean(weights**2))
     # reach[j] = (cost, breaks) of the best k pieces through the first j points.
     reach: dict[int, tuple[float, Breaks]] = {0: (0.0, ())}
     chosen: Breaks = ()
@@ -117,7 +118,7 @@ def split(sizes: Floats, times: Floats, weights: Floats) -> tuple[Breaks, Floats
         if count not in reach:
             break
         total, breaks = reach[count]
-        mean_square = max(total / count, MISFIT_FLOOR**2)
+        mean_square = max(total / count, floor)
         bic = count * math.log(mean_square) + (3 * k - 1) * math.log(count)
         if bic < chosen_bic - BIC_GAIN:
             chosen, chosen_bic = breaks, bic

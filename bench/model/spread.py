@@ -82,12 +82,14 @@ class Spread:
 
     def _drawn(self, columns: slice) -> Floats:
         """Refits of points moved at random within their own intervals, or within the scatter
-        about the line where that is larger (foreign tables state no interval at all)."""
+        about the line where that is larger (foreign tables state no interval at all). Scatter
+        of few points is itself known badly: it is stretched to Student's tails."""
         sizes, times, weights = self.sizes[columns], self.times[columns], self.weights[columns]
         (fitted,), _ = fit_rows(sizes, times[None], weights[None])
         residual = np.log((fitted[0] + fitted[1] * sizes) / times)
         freedom = max(sizes.size - 2, 1)
         scatter = math.sqrt(float((weights * residual) @ (weights * residual)) / freedom)
+        scatter *= float(stdtrit(freedom, 1 - _TAIL)) / _Z
         sigma = np.maximum(self.half_widths[columns] / _Z, scatter / weights)
         moves = np.random.default_rng(SEED).standard_normal((DRAWS, sizes.size))
         return _refit(sizes, times * np.exp(sigma * moves), weights)

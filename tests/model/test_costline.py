@@ -124,6 +124,21 @@ def test_noisy_small_sizes_do_not_bend_the_bandwidth():
         assert any("noisy" in note for note in line.notes)
 
 
+def test_a_bend_that_small_sizes_noise_hides_is_found_by_the_sessions():
+    """Measured in a lab: as one straight piece its bandwidth would be 20 % too high."""
+    kib = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+    seconds_ = (8.36, 4.83, 5.26, 7.44, 7.63, 7.59, 7.13, 13.28, 26.66, 53.52)
+    halves = (0.19, 0.57, 0.78, 0.65, 0.24, 1.28, 0.5, 0.106, 0.111, 0.051)
+    points = [point(k * 1024, s / 1e3, h) for k, s, h in zip(kib, seconds_, halves, strict=True)]
+    medians = [
+        {k * 1024: s / 1e3 * factor for k, s in zip(kib, seconds_, strict=True)}
+        for factor in (0.995, 1.0, 1.005)
+    ]
+    line = fit("data", "all_reduce", 4, points, medians)
+    payload = 500e6 / 8 * 1448 / 1514 / 1e9
+    assert line.busbw_gbs.value == pytest.approx(payload, rel=0.02)
+
+
 def test_a_noisy_latency_is_told_as_noisy_and_wide():
     rng = np.random.default_rng(6)
     times = lab(LAB_SIZES) * np.exp(rng.normal(0, 0.4, len(LAB_SIZES)))
