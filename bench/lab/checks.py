@@ -169,10 +169,10 @@ def _check_fault(fault: Fault, at: KeyPath, lab: Lab) -> None:
         key for key in fault.__struct_fields__ if key != "kind" and getattr(fault, key) is not None
     }
     if missing := sorted(needed - given):
-        raise _Wrong(at, f'a {fault.kind} fault lacks the key "{missing[0]}"')
+        raise _Wrong(at, f'a fault of kind {fault.kind} lacks the key "{missing[0]}"')
     if surplus := sorted(given - needed - allowed):
         wanted = ", ".join(sorted(needed | allowed))
-        sentence = f'"{surplus[0]}" is no key of a {fault.kind} fault; expected {wanted}'
+        sentence = f'"{surplus[0]}" is no key of a fault of kind {fault.kind}; expected {wanted}'
         raise _Wrong((*at, surplus[0]), sentence)
     for key in ("host", "peer"):
         number = getattr(fault, key)

@@ -77,13 +77,13 @@ def hosts_file(lab: Lab, host: int) -> str:
     lines = ["127.0.0.1 localhost", "::1 localhost"]
     others = [other for other in range(1, lab.hosts + 1) if other != host]
     first = lab.rendezvous_network
-    for other in (host, *others):
-        lines.append(f"{first.address_of(other).partition('/')[0]} {lab.hostname(other)}")
-    for network in lab.network:
-        if not network.isolated and network is not first:
-            for other in (host, *others):
-                address = network.address_of(other).partition("/")[0]
-                lines.append(f"{address} {lab.hostname(other)}-{network.name}")
+    for network in (first, *(n for n in lab.network if not n.isolated and n is not first)):
+        suffix = "" if network is first else f"-{network.name}"
+        for other in (host, *others):
+            address, name = network.address_of(other).partition("/")[0], lab.hostname(other)
+            lines.append(f"{address} {name}{suffix}")
+            # c10d asks for names of addresses as its IPv6 sockets see them, and warns if unknown
+            lines.append(f"::ffff:{address} {name}{suffix}-mapped")
     return "\n".join(lines) + "\n"
 
 

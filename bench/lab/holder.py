@@ -80,12 +80,13 @@ def main() -> int:
 
 
 def started_ticks(pid: int) -> int | None:
-    """The kernel's start time of a process (field 22 of /proc/PID/stat), None when it is gone."""
+    """The kernel's start time of a process (field 22 of /proc/PID/stat), None when it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    return int(text.rpartition(")")[2].split()[19])
+    state, *fields = text.rpartition(")")[2].split()
+    return None if state in "ZX" else int(fields[18])  # a zombie waits only to be noticed
 
 
 def _build(order: Order) -> tuple[Keeper, ...]:

@@ -55,17 +55,17 @@ def limit(
     """
     parent = None
     if delay_ms is not None:
-        with _explained("netem", "a delay fault"):
+        with explained("netem", "a delay fault"):
             # netem holds packets for the delay: at 30 Gbit/s and 1 s that is 2.5 million
             netlink.tc(
                 "add", "netem", index, handle=_DELAY, delay=int(delay_ms * 1000), limit=2_500_000
             )
         parent = _DELAY | 1
     if slow is not None:
-        with _explained("htb", "a rate fault with peer"):
+        with explained("htb", "a rate fault with peer"):
             _two_classes(netlink, index, rate_mbit, slow, parent)
     elif rate_mbit is not None:
-        with _explained("tbf", "rate_mbit"):
+        with explained("tbf", "rate_mbit"):
             place = {} if parent is None else {"parent": parent}
             netlink.tc(
                 "add",
@@ -119,7 +119,7 @@ def _two_classes(
 
 
 @contextmanager
-def _explained(module: str, what: str) -> Iterator[None]:
+def explained(module: str, what: str) -> Iterator[None]:
     try:
         yield
     except NetlinkError as error:
