@@ -15,10 +15,10 @@ from bench.judge.remedy import export_line
 from bench.judge.words import asked, data_path, listed, opening
 from bench.records import Evidence, Finding, Where
 
+# Names of devices may be others on each host, but not set on some hosts and unset on others.
+MAY_BE_OTHER = ("NCCL_SOCKET_IFNAME", "NCCL_IB_HCA")
 # Variables that rightly differ between hosts, or that change nothing but what is written down.
 MAY_DIFFER = (
-    "NCCL_SOCKET_IFNAME",
-    "NCCL_IB_HCA",
     "NCCL_OOB_NET_IFNAME",
     "NCCL_HOSTID",
     "NCCL_DEBUG",
@@ -99,7 +99,7 @@ def not_exported(net: Networks, docket: Docket) -> None:
         by_value: dict[str | None, list[str]] = {}
         for host, facts in net.hosts.items():
             by_value.setdefault(facts.environment.get(name), []).append(host)
-        if len(by_value) < 2:
+        if len(by_value) < 2 or (name in MAY_BE_OTHER and None not in by_value):
             continue
         told.append(
             f"{name}: "

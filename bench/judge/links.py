@@ -14,7 +14,7 @@ from bench.judge import expected
 from bench.judge.docket import Docket
 from bench.judge.expected import Expectation
 from bench.judge.losses import errors, lossy, standing_out
-from bench.judge.networks import Networks
+from bench.judge.networks import Networks, interfaces_of
 from bench.judge.words import carrier, listed, percent, single
 from bench.records import Candidate, Evidence, Finding, Interface, Severity, Where
 
@@ -36,7 +36,7 @@ class Shortfall:
 def judge(net: Networks, docket: Docket) -> None:
     """Add what is wrong with measured networks, causes before effects."""
     for candidate in net.networks:
-        shortfall = short_of(net, candidate) if candidate.outcome == "measured" else None
+        shortfall = _shortfall(net, candidate)
         explained = lossy(net, docket, candidate, shortfall.evidence if shortfall else ())
         explained |= _negotiated_down(net, docket, candidate, shortfall)
         explained |= _mtu_mismatch(net, docket, candidate, shortfall)
@@ -44,16 +44,27 @@ def judge(net: Networks, docket: Docket) -> None:
             _degraded(net, docket, candidate, shortfall)
 
 
-def short_of(net: Networks, candidate: Candidate) -> Shortfall | None:
-    """How far a candidate's ring collectives are below expectation, beyond tolerance and their
-    own 95 % interval; None where they are not, or where nothing is expected."""
+def _shortfall(net: Networks, candidate: Candidate) -> Shortfall | None:
+    """Of the network itself, or of the default case where only that was measured and is the same."""
+    if candidate.outcome == "measured":
+        return short_of(net, candidate, candidate)
+    default = net.default
+    if default is None or default.outcome != "measured" or not net.joins_all(candidate):
+        return None
+    same = all(set(net.path(h)) == interfaces_of(candidate, h) for h in net.hosts)
+    return short_of(net, candidate, default) if same else None
+
+
+def short_of(net: Networks, candidate: Candidate, measured: Candidate) -> Shortfall | None:
+    """How far ring collectives are below a candidate's expectation, beyond tolerance and their own
+    95 % interval; None where they are not, or where nothing is expected."""
     expectation = expected.of_report(net.report, candidate)
     if expectation is None or not expectation.judged:
         return None
     floor = 1 - expected.tolerance(net.report).bandwidth
     shares, evidence = {}, []
     for collective in expected.ring_collectives(net.report.backend):
-        speed = net.speed(candidate, collective)
+        speed = net.speed(measured, collective)
         if speed is None or speed.high >= floor * expectation.busbw_gbs:
             continue
         shares[collective] = speed.value / expectation.busbw_gbs
@@ -184,7 +195,7 @@ def _mtu_mismatch(
     says = f", the fabric file says {wanted}" if wanted else ""
     finding = Finding(
         code="mtu-mismatch",
-        severity="degraded" if explained else "warning",
+        severity="degraded" if explained or (wanted and net.needed(candidate)) else "warning",
         summary=f"The MTU of {candidate.name} differs: {told}{says}.",
         where=Where(
             candidate=candidate.name,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from bench.judge import expected
 from bench.judge.docket import Docket
 from bench.judge.networks import Networks
 from bench.judge.virtual import is_virtual
 from bench.judge.words import carrier, listed, single
-from bench.records import Candidate, Evidence, Finding, Interface, PreflightPair, Severity, Where
+from bench.records import Candidate, Evidence, Finding, PreflightPair, Severity, Where
 
 PAIRS_SHOWN = 4
 HOLE = "mtu-blackhole"
@@ -27,7 +26,6 @@ def judge(net: Networks, docket: Docket) -> None:
         if not docket.explains(candidate.name):
             _blackhole(net, docket, candidate)
             _unreachable(net, docket, candidate)
-    _absent(net, docket)
 
 
 def culprits(failed: Sequence[PreflightPair], passed: Sequence[PreflightPair]) -> tuple[str, ...]:
@@ -103,8 +101,12 @@ def _unreachable(net: Networks, docket: Docket, candidate: Candidate) -> None:
         severity = "warning" if works and candidate not in net.data_networks else "broken"
     elif role is not None:
         severity = "warning"
-    named = culprits(failed, passed)
+    twins = _twins(candidate, failed)
+    named = twins or culprits(failed, passed)
     evidence = _pair_evidence(failed, passed)
+    if twins:
+        text = f"{listed(twins)} have the same address, {candidate.addresses[twins[0]]}"
+        evidence.insert(0, Evidence(basis="claimed", text=text))
     why = f": {candidate.reason}" if candidate.reason and not named else ""
     if not failed:
         text = candidate.reason or "no host answered another"
@@ -128,6 +130,20 @@ def _unreachable(net: Networks, docket: Docket, candidate: Candidate) -> None:
         ),
         explains=_explains(net, candidate) if severity == "broken" else [candidate.name],
     )
+
+
+def _twins(candidate: Candidate, failed: Sequence[PreflightPair]) -> tuple[str, ...]:
+    """Hosts that call one address theirs, where that explains all failed probes; which of them is
+    wrong, nobody but the operator knows. Not where every host has it: that is a docker0."""
+    owners: dict[str, list[str]] = {}
+    for host, address in candidate.addresses.items():
+        owners.setdefault(address, []).append(host)
+    shared = [hosts for hosts in owners.values() if 1 < len(hosts) < len(candidate.addresses)]
+    if len(shared) != 1 or not failed:
+        return ()
+    hosts = shared[0]
+    explained = all(pair.source in hosts or pair.destination in hosts for pair in failed)
+    return tuple(hosts) if explained else ()
 
 
 def _all_virtual(net: Networks, candidate: Candidate) -> bool:
@@ -182,77 +198,3 @@ def _where(candidate: Candidate, failed: Sequence[PreflightPair], named: Sequenc
         hosts=tuple(named),
         link=next(iter(links)) if len(links) == 1 else (),
     )
-
-
-def _absent(net: Networks, docket: Docket) -> None:
-    """Hosts without a working interface in a network that the operator or the other hosts use."""
-    fabric = net.report.fabric
-    for network in fabric.network if fabric else ():
-        if network.role != "data":
-            continue
-        states = {}
-        for host, facts in net.hosts.items():
-            found = expected.interfaces_of(network, facts)
-            if not facts.rdma_ports and not any(_usable(i) for i in found):
-                told = "; ".join(f"{i.name} is {_state(i)}" for i in found)
-                states[host] = told or "no such interface"
-        over = [c for c in net.networks if net.expected(c) is network]
-        if 0 < len(states) < len(net.hosts):
-            called = f"{network.name}, which your fabric calls a data network"
-            name = single(n for c in over for n in c.interfaces.values())
-            _lacking(net, docket, over, states, called, name or single(network.interfaces))
-    for candidate in net.networks:
-        if candidate in net.data_networks or candidate.outcome != "skipped":
-            continue
-        down = {h: f"{i.name} is {_state(i)}" for h, i in net.members(candidate) if not _usable(i)}
-        if down and set(net.carries(candidate)) - set(down):
-            name = single(candidate.interfaces.values())
-            called = f"{candidate.name}, over which NCCL sends on the others"
-            _lacking(net, docket, [candidate], down, called, name)
-
-
-def _lacking(
-    net: Networks,
-    docket: Docket,
-    over: Sequence[Candidate],
-    states: dict[str, str],
-    called: str,
-    name: str | None,
-) -> None:
-    lines = [Evidence(basis="claimed", text=f"{host}: {told}") for host, told in states.items()]
-    lines = lines[:PAIRS_SHOWN]
-    if over and docket.explains(over[0].name):
-        for line in lines:
-            docket.attach(over[0].name, line)
-        return
-    works = net.default is not None and net.default.outcome == "measured"
-    wanted = any(c in net.data_networks for c in over) or not over
-    docket.add(
-        Finding(
-            code="interface-unreachable",
-            severity="broken" if wanted or not works else "degraded",
-            summary=f"{listed(states)} of {len(net.hosts)} hosts "
-            f"{'has' if len(states) == 1 else 'have'} no working interface in {called}.",
-            where=Where(
-                host=single(states),
-                hosts=tuple(states),
-                candidate=over[0].name if over else None,
-                interface=name,
-            ),
-            evidence=tuple(lines),
-            remedy=f"ip -br link show dev {name}; sudo ip link set dev {name} up"
-            if name
-            else None,
-        ),
-        explains=[*(c.name for c in over), *([net.default.name] if net.default else [])],
-    )
-
-
-def _usable(interface: Interface) -> bool:
-    return interface.up and interface.running and bool(interface.addresses)
-
-
-def _state(interface: Interface) -> str:
-    if not interface.up:
-        return "down"
-    return "without an address" if interface.running else "without carrier"

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ipaddress
 from typing import Literal
 
+from bench.judge.absent import usable
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks
 from bench.judge.remedy import export_line
 from bench.judge.words import asked, carrier, listed, opening, single
-from bench.records import Evidence, Finding, NcclChoice, Where
+from bench.records import Candidate, Evidence, Finding, NcclChoice, Where
 
 
 def judge(net: Networks, docket: Docket) -> None:
@@ -46,6 +47,11 @@ def _no_match(net: Networks, docket: Docket) -> None:
     if not hosts:
         return
     evidence = asked(net, hosts)
+    down = next((c for c in net.networks if _is_down(net, docket, c, hosts)), None)
+    if down is not None:
+        for line in evidence:
+            docket.attach(down.name, line)
+        return
     for host in hosts[:2]:
         names = ", ".join(i.name for i in net.hosts[host].interfaces if i.up)
         evidence.append(Evidence(basis="claimed", text=f"interfaces up on {host}: {names}"))
@@ -62,6 +68,14 @@ def _no_match(net: Networks, docket: Docket) -> None:
         ),
         explains=_default_name(net),
     )
+
+
+def _is_down(net: Networks, docket: Docket, candidate: Candidate, hosts: list[str]) -> bool:
+    """Whether NCCL finds nothing on these hosts because this network is already known to lack
+    them: the others take it, and there its interface is down or missing."""
+    working = {host for host, interface in net.members(candidate) if usable(interface)}
+    taken = bool(net.meets(candidate)) or candidate in net.data_networks
+    return docket.explains(candidate.name) and taken and not working & set(hosts)
 
 
 def _loopback(net: Networks, docket: Docket) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from bench.judge import (
+    absent,
     agreement,
     egress,
     expected,
@@ -52,6 +53,7 @@ def judge(report: Report) -> Report:
     network the default choice is, and what each line is held against."""
     net = Networks(report)
     docket = Docket()
+    absent.judge(net, docket)
     settings.judge(net, docket)
     virtual.virtual(net, docket)
     interface.misselected(net, docket)

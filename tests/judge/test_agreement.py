@@ -58,3 +58,10 @@ def test_settings_that_rightly_differ_are_not_told(healthy):
             },
         )  # fmt: skip
     assert judge(healthy.report()).findings == ()
+
+
+def test_an_interface_set_on_some_hosts_only_is_told_other_names_are_not(healthy):
+    healthy.sets("=data0", hosts=["host1", "host2"])
+    assert [f.code for f in judge(healthy.report()).findings] == ["setting-not-exported"]
+    healthy.sets("=data0", hosts=["host3"]).sets("=data", hosts=["host4"])
+    assert judge(healthy.report()).findings == ()

@@ -223,3 +223,18 @@ def test_an_mtu_other_than_the_fabric_file_says_is_told(healthy):
     assert (
         codes(report) == ["mtu-mismatch"] and "fabric file says 9000" in report.findings[0].summary
     )
+
+
+def test_an_odd_mtu_against_the_fabric_file_is_degraded(healthy):
+    network = msgspec.structs.replace(healthy.the_fabric.network[0], mtu=1500)
+    healthy.the_fabric = msgspec.structs.replace(healthy.the_fabric, network=(network,))
+    report = judge(healthy.interface("host3", "data0", mtu=1400).report())
+    assert serious(report) == ["mtu-mismatch"] and report.findings[0].where.host == "host3"
+
+
+def test_the_default_case_speaks_for_a_network_that_was_not_reached_in_time(slow):
+    slow.lines = [line for line in slow.lines if line.candidate != "data"]
+    slow.outcome("data", "skipped", "not reached in time")
+    report = judge(slow.report())
+    assert serious(report) == ["link-degraded"]
+    assert report.findings[0].where.candidate == "data"

@@ -154,3 +154,28 @@ def both(host: str, *others: str) -> set[tuple[str, str]]:
 )
 def test_a_host_is_named_only_when_it_explains_every_failure(bad, named):
     assert culprits(*pairs(bad)) == named
+
+
+def test_two_hosts_with_one_address_are_both_named_and_neither_accused(make_scene):
+    scene = make_scene({"data": 500}).chooses("data").outcome("(default)", "hung")
+    scene.outcome(
+        "data", "unreachable", "10.1.0.2 is the address of host2 and host3",
+        addresses=scene.candidates["data"].addresses | {"host3": "10.1.0.2"},
+    )  # fmt: skip
+    scene.probes("data", lambda a, b: "wrong-host" if "host3" in (a, b) else None)
+    finding = judge(scene.report()).findings[0]
+    assert finding.code == "interface-unreachable" and finding.severity == "broken"
+    assert finding.where.host is None and finding.where.hosts == ("host2", "host3")
+    assert finding.evidence[0].text == "host2 and host3 have the same address, 10.1.0.2"
+
+
+def test_no_match_because_a_port_is_down_is_told_as_the_port(make_scene):
+    scene = make_scene({"mgmt": 100, "data": 500}).expects(("data", "data", 0.5)).sets("=data0")
+    scene.chooses("data").chooses(hosts=["host3"]).measured("mgmt", 0.012)
+    scene.interface("host3", "data0", up=False, running=False)
+    scene.outcome("data", "skipped", "data0 is down on host3")
+    scene.outcome("(default)", "skipped", "NCCL finds no interface on host3")
+    report = judge(scene.report())
+    assert serious(report) == ["interface-unreachable"] and report.verdict == "broken"
+    assert report.findings[0].where.host == "host3"
+    assert any("takes no interface (code 5)" in e.text for e in report.findings[0].evidence)

@@ -88,7 +88,8 @@ ENTRIES = (
         meaning="TCP adapts to the smaller MTU and loses payload share; RoCE and UDP do not "
         "adapt, and large messages break. It is also the first step to a black hole.",
         established="The MTUs of the interfaces of one network, and the fabric file's. A warning "
-        "by itself; degraded where the network is also slower than expected.",
+        "by itself; degraded where a network in use is not as the fabric file says, or is also "
+        "slower than expected.",
         remedy="Set the same MTU on all hosts and switch ports, now and in the persistent "
         "configuration: ip link set dev NAME mtu 9000.",
     ),
