@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def started_ticks(pid: int) -> int | None:
-    """The kernel's start time of a process (field 22 of /proc/PID/stat), None when it has ended."""
+    """The kernel's start time of a process (/proc/PID/stat, field 22), None when it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,15 +1,16 @@
 """Stands in for bench/sweep.py under a real torchrun: `--label do=...` says what it does.
 
-    all-reduce  gloo over the interface that --label interface=NAME names; rank 0 writes the sum
-    status      rank 0 leaves the status that --label status=N names
-    wait        until SIGTERM; rank 0 then leaves "stopped" and status 0
-    crash       rank 0 ends without a status
-    phases      a worker per rank walks through the phases; agents write how it ended
+all-reduce  gloo over the interface that --label interface=NAME names; rank 0 writes the sum
+status      rank 0 leaves the status that --label status=N names
+wait        until SIGTERM; rank 0 then leaves "stopped" and status 0
+crash       rank 0 ends without a status
+phases      a worker per rank walks through the phases; agents write how it ended
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 import sys
@@ -26,7 +27,7 @@ def set_name(name: str) -> None:
 def options(argv: list[str]) -> dict[str, str]:
     """--label K=V and --out, as the real sweep takes them."""
     found = {}
-    for name, value in zip(argv, argv[1:], strict=False):
+    for name, value in itertools.pairwise(argv):
         if name == "--label":
             key, _, text = value.partition("=")
             found[key] = text

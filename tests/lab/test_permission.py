@@ -52,7 +52,9 @@ def test_a_lab_is_permitted_to_an_ordinary_user() -> None:
 def test_a_setting_that_forbids_user_namespaces_is_named() -> None:
     # In a user namespace of its own, so that the real machine's setting stays as it is; without
     # capabilities there, so that the lab needs one more.
-    forbid = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all "$0" "$@"'
+    forbid = (
+        'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all "$0" "$@"'
+    )
     code = "from bench.lab import permission; print(permission.not_permitted())"
     done = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", forbid, sys.executable, "-c", code],
