@@ -1,4 +1,4 @@
-"""Whether a lab can be built here: asked by building one, as root, as a user, and where it cannot."""
+"""Whether a lab can be built here: asked by building one, as root, as a user, where forbidden."""
 
 from __future__ import annotations
 
