@@ -15,7 +15,7 @@ from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks, interfaces_of
 from bench.judge.ratio import times, told
 from bench.judge.remedy import export_line
-from bench.judge.words import asked, carrier, data_path, listed, opening, percent, single
+from bench.judge.words import asked, carrier, data_path, listed, opening, percent, single, some
 from bench.records import Candidate, Evidence, Finding, Interval, Where
 
 
@@ -107,7 +107,7 @@ def _accuse(
         where=Where(
             candidate=default.name,
             interface=single(slow),
-            hosts=tuple(away) if len(away) < len(net.hosts) else (),
+            hosts=some(net, away),
             collective=slower[0] if slower else None,
         ),
         evidence=tuple(evidence),

@@ -45,7 +45,7 @@ def judge(net: Networks, docket: Docket) -> None:
 
 
 def _shortfall(net: Networks, candidate: Candidate) -> Shortfall | None:
-    """Of the network itself, or of the default case where only that was measured and is the same."""
+    """Of the network itself, or of the default case where only that was measured, over it."""
     if candidate.outcome == "measured":
         return short_of(net, candidate, candidate)
     default = net.default

@@ -14,7 +14,7 @@ from bench.judge.absent import usable
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks
 from bench.judge.remedy import export_line
-from bench.judge.words import asked, carrier, listed, opening, single
+from bench.judge.words import asked, carrier, listed, opening, single, some
 from bench.records import Candidate, Evidence, Finding, NcclChoice, Where
 
 
@@ -61,7 +61,7 @@ def _no_match(net: Networks, docket: Docket) -> None:
             severity="broken",
             summary=f"{opening(net)} NCCL finds no interface on {listed(hosts)} "
             f"({len(hosts)} of {len(net.hosts)} hosts) and fails at init.",
-            where=Where(hosts=tuple(hosts), host=single(hosts)),
+            where=Where(hosts=some(net, hosts), host=single(hosts)),
             evidence=tuple(evidence),
             remedy=_fix(net),
             confidence="asked" if evidence[0].basis == "asked" else "predicted",
@@ -100,7 +100,7 @@ def _loopback(net: Networks, docket: Docket) -> None:
                 interface=single(
                     c.bootstrap for h in hosts if (c := net.choice(h)) and c.bootstrap
                 ),
-                hosts=tuple(hosts),
+                hosts=some(net, hosts),
                 host=single(hosts),
             ),
             evidence=tuple(asked(net, hosts)),
@@ -136,7 +136,7 @@ def _link_local(net: Networks, docket: Docket) -> None:
             f"({listed(hosts)}, {len(hosts)} of {len(net.hosts)} hosts).",
             where=Where(
                 interface=single(n for n, _ in hosts.values()),
-                hosts=tuple(hosts),
+                hosts=some(net, hosts),
                 host=single(hosts),
             ),
             evidence=tuple(evidence),
@@ -189,7 +189,7 @@ def _ambiguous(net: Networks, docket: Docket) -> None:
             summary=f"NCCL_SOCKET_IFNAME={value} matches {len(taken)} interfaces on "
             f"{len(hosts)} of {len(net.hosts)} hosts: {listed(taken)}. NCCL meets on "
             f"{taken[0]} and offers all of them for data.",
-            where=Where(hosts=tuple(hosts), host=single(hosts)),
+            where=Where(hosts=some(net, hosts), host=single(hosts)),
             evidence=tuple(asked(net, tuple(hosts))),
             remedy=_fix(net),
             confidence="predicted",

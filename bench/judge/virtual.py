@@ -11,7 +11,7 @@ import re
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks, interfaces_of, parts
 from bench.judge.remedy import export_line
-from bench.judge.words import asked, carrier, data_path, listed, opening, single
+from bench.judge.words import asked, carrier, data_path, listed, opening, single, some
 from bench.records import Candidate, Evidence, Finding, Interface, Where
 
 VIRTUAL_KINDS = ("docker", "bridge", "vpn", "wifi", "virtual")
@@ -71,7 +71,7 @@ def virtual(net: Networks, docket: Docket) -> None:
         where=Where(
             interface=single(dead),
             candidate=networks[0].name if len(networks) == 1 else default.name,
-            hosts=tuple(hosts) if len(hosts) < len(net.hosts) else (),
+            hosts=some(net, hosts),
         ),
         evidence=tuple(evidence),
         remedy=export_line(net, best),

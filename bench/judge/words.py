@@ -42,6 +42,12 @@ def single(names: Iterable[str]) -> str | None:
     return distinct.pop() if len(distinct) == 1 else None
 
 
+def some(net: Networks, hosts: Iterable[str]) -> tuple[str, ...]:
+    """Hosts for `where`: none named where all are meant."""
+    named = tuple(hosts)
+    return named if len(named) < len(net.hosts) else ()
+
+
 def opening(net: Networks) -> str:
     """ "With nothing set", or what is set and where."""
     settings = {net.setting(host) for host in net.hosts}
