@@ -12,19 +12,23 @@ SWEEP=bench/sweep.py
 
 usage() {
     cat <<'HELP'
-./run.sh [SWEEP OPTIONS]     install what is missing, then the main job: with GPUs, sweep this
-                             host over NCCL; without, sweep a virtual cluster whose interface is
-                             misselected, or, where namespaces are not permitted, this host
+./run.sh [SWEEP OPTIONS]       install what is missing, then the main job: with
+                               GPUs, sweep this host over NCCL; without, sweep a
+                               virtual cluster whose interface is misselected;
+                               where none can be built, this host over gloo
 ./run.sh lab FILE [--out DIR] [-- SWEEP OPTIONS]
-                             build the virtual cluster of FILE (configs/labs/*.toml) and sweep it
-./run.sh test [PYTEST ARGS]  lint, types and all tests; with arguments, only pytest with them
-./run.sh bench [NAME [ARGS]] the benchmarks that print how fast and how exact the sweep is:
-                             all, or one of tests/performance/bench_NAME.py
-./run.sh --help              this text
+                               build the virtual cluster of FILE and sweep it
+                               (configs/labs/*.toml)
+./run.sh test [PYTEST ARGS]    lint, types, all tests; with arguments, only
+                               pytest with them
+./run.sh bench [NAME [ARGS]]   the benchmarks that print how fast and how exact
+                               the sweep is: all of them, or one of
+                               tests/performance/bench_NAME.py
+./run.sh --help                this text
 
 Sweep options are those of bench/sweep.py, such as --plan nightly or --out DIR.
-A Python that already has torch is used as it is: .venv sees it and never changes it.
-BASE_PYTHON=/path/to/python3 ./run.sh chooses the Python to build on.
+A Python that already has torch is used as it is: .venv sees it and never
+changes it. BASE_PYTHON=/path/to/python3 ./run.sh builds on that Python.
 HELP
 }
 
@@ -252,7 +256,7 @@ sweep_here() { # sweep_here RANKS [OPTIONS]: torchrun on this host, then the swe
 }
 
 main_job() {
-    local count why
+    local count why reason
     check_options "$@"
     count=$(gpus)
     if [ "$count" -ge 2 ]; then
@@ -261,12 +265,12 @@ main_job() {
     fi
     why="no GPU"
     [ "$count" = 1 ] && why="one GPU, which has no peer on this host"
-    if "$PYTHON" -m bench lab check >/dev/null 2>&1; then
+    if reason=$("$PYTHON" -m bench lab check 2>&1); then
         say "$why: sweeping the virtual cluster of configs/labs/misselected.toml over gloo"
         if [ $# -gt 0 ]; then set -- -- "$@"; fi
         exec "$PYTHON" -m bench lab run configs/labs/misselected.toml "$@"
     fi
-    say "$why, and no network namespaces ($("$PYTHON" -m bench lab check 2>&1 | tail -n 1)):" \
+    say "$why, and no virtual cluster (${reason#fabric-bench: }):" \
         "sweeping this host over gloo with 2 ranks"
     sweep_here 2 "$@"
 }

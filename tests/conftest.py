@@ -1,4 +1,4 @@
-"""What holds for all tests: only a test that needs a GPU may be skipped.
+"""What holds for all tests: only what needs a GPU may be skipped. And a checkout to play in.
 
 A skipped test looks green and proves nothing, so a skip without the `gpu` mark fails the run and
 is named. A machine that lacks something that tests need (a package, the right to make namespaces)
@@ -7,12 +7,17 @@ has to say so by failing.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[1]
 UNEXPECTED_SKIPS = pytest.StashKey[list[str]]()
 
 
@@ -69,3 +74,46 @@ def pytest_terminal_summary(
         terminalreporter.line("Only tests marked gpu may skip; these did, so the run has failed:")
         for nodeid in skipped:
             terminalreporter.line(f"  {nodeid}")
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The repository as a user has it: no .venv yet, no reports."""
+
+    folder: Path
+
+    def environment(self) -> dict[str, str]:
+        """Of a user whose Python has torch, and who has activated .venv once it is there."""
+        unwanted = ("PYTHON", "VIRTUAL_ENV", "NCCL_", "GLOO_", "TORCH", "RANK", "WORLD_SIZE")
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+        venv, ours = str(self.folder / ".venv" / "bin"), str(Path(sys.executable).parent)
+        return kept | {
+            "PATH": os.pathsep.join([venv, ours, os.environ["PATH"]]),
+            "BASE_PYTHON": sys.executable,
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def shell(self, script: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """One for all tests of README and run.sh, because installing takes a while."""
+    folder = tmp_path_factory.mktemp("checkout") / "nccl-fabric-bench"
+    folder.mkdir()
+    for name in ("run.sh", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, folder)
+    for name in ("bench", "configs"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    (folder / "reports").mkdir()
+    return Checkout(folder)

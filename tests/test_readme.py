@@ -7,14 +7,13 @@ to torchrun's command line; `toml KIND` is loaded as such a file; `text` is outp
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,6 +24,9 @@ from bench.lab import checks
 from bench.plan import options
 from bench.records import Fabric
 from bench.report.stored import read_report
+
+if TYPE_CHECKING:
+    from tests.conftest import Checkout
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -37,54 +39,16 @@ def blocks(kind: str) -> list[str]:
     return [text for text in found if text not in NOT_RUN]
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository as a user has it: no .venv, no reports."""
-    folder = tmp_path_factory.mktemp("readme") / "nccl-fabric-bench"
-    folder.mkdir()
-    for name in ("run.sh", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy2(ROOT / name, folder)
-    for name in ("bench", "configs"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    (folder / "reports").mkdir()
-    return folder
-
-
-def environment(checkout: Path) -> dict[str, str]:
-    """Of a user whose Python has torch, and who has activated .venv once it is there."""
-    unwanted = ("PYTHON", "VIRTUAL_ENV", "NCCL_", "GLOO_", "TORCH", "RANK", "WORLD_SIZE")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-    path = [str(checkout / ".venv" / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
-    return kept | {
-        "PATH": os.pathsep.join(path),
-        "BASE_PYTHON": sys.executable,
-        "OMP_NUM_THREADS": "1",
-    }
-
-
-def shell(script: str, checkout: Path, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=checkout,
-        env=environment(checkout),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-
-
 def test_every_block_says_how_it_is_tested() -> None:
     kinds = {how for how, _ in BLOCKS}
     assert kinds <= {"sh", "sh cluster", "sh slurm", "toml lab", "toml fabric", "text"}
     assert README.count("```") == 2 * len(BLOCKS)
 
 
-@pytest.fixture(scope="module")
-def front_door(checkout: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="session")
+def front_door(checkout: Checkout) -> subprocess.CompletedProcess[str]:
     """The first command that anybody types, in a checkout with nothing installed."""
-    return shell("./run.sh", checkout, 400)
+    return checkout.shell("./run.sh", 400)
 
 
 @pytest.mark.lab
@@ -107,49 +71,49 @@ def test_the_front_door_shows_the_misselected_interface(
 @pytest.mark.lab
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("front_door")
-def test_the_shell_blocks_run_in_order(checkout: Path) -> None:
+def test_the_shell_blocks_run_in_order(checkout: Checkout) -> None:
     scripts = blocks("sh")
     assert scripts.pop(0) == "./run.sh"
     for script in scripts:
-        result = shell(script, checkout)
+        result = checkout.shell(script)
         assert result.returncode == 0, script + "\n" + result.stdout + result.stderr
         assert result.stdout, script
 
 
 @pytest.mark.lab
 @pytest.mark.usefixtures("front_door")
-def test_the_second_start_installs_nothing(checkout: Path) -> None:
+def test_the_second_start_installs_nothing(checkout: Checkout) -> None:
     begun = time.monotonic()
-    result = shell("./run.sh --maxbytes 1", checkout, 60)
+    result = checkout.shell("./run.sh --maxbytes 1", 60)
     assert time.monotonic() - begun < 10  # a second or two on an idle machine
     assert result.returncode == 2
     assert "installing" not in result.stderr
 
 
 @pytest.fixture
-def two_hosts(checkout: Path, tmp_path: Path) -> Iterator[None]:
+def two_hosts(checkout: Checkout, tmp_path: Path) -> Iterator[None]:
     """A virtual cluster of two hosts, up as a user would have it."""
     lab = tmp_path / "readme.toml"
     lab.write_text('hosts = 2\n[[network]]\nname = "data"\ninterface = "data0"\nrate_mbit = 200\n')
-    up = shell(f"python -m bench lab up {lab}", checkout, 60)
+    up = checkout.shell(f"python -m bench lab up {lab}", 60)
     assert up.returncode == 0, up.stderr
     try:
         yield
     finally:
-        down = shell("python -m bench lab down", checkout, 60)
+        down = checkout.shell("python -m bench lab down", 60)
     assert down.returncode == 0, down.stderr
 
 
 @pytest.mark.lab
 @pytest.mark.usefixtures("front_door", "two_hosts")
-def test_the_cluster_block_runs_as_written_on_both_hosts(checkout: Path) -> None:
+def test_the_cluster_block_runs_as_written_on_both_hosts(checkout: Checkout) -> None:
     (script,) = blocks("sh cluster")
     command = [sys.executable, "-m", "bench", "lab", "exec"]
     hosts = [
         subprocess.Popen(
             [*command, f"readme/host{number}", "--", "bash", "-euc", script],
-            cwd=checkout,
-            env=environment(checkout),
+            cwd=checkout.folder,
+            env=checkout.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -164,7 +128,7 @@ def test_the_cluster_block_runs_as_written_on_both_hosts(checkout: Path) -> None
             host.wait()
     assert [host.returncode for host in hosts] == [0, 0], "\n".join(printed)
     assert sum("verdict: " in text for text in printed) == 1, "only one host prints the screen"
-    report = read_report(checkout / "reports" / "first")
+    report = read_report(checkout.folder / "reports" / "first")
     assert [host.host for host in report.hosts] == ["host1", "host2"]
     assert {line.candidate for line in report.lines} >= {"data0"}
 
@@ -188,7 +152,7 @@ print(options.parse(parsed.training_script_args).plan)
 """
 
 
-def test_the_slurm_line_starts_the_sweep_on_every_node(checkout: Path, tmp_path: Path) -> None:
+def test_the_slurm_line_starts_the_sweep_on_every_node(checkout: Checkout, tmp_path: Path) -> None:
     (script,) = blocks("sh slurm")
     for name, text in (
         ("srun", FAKE_SRUN),
@@ -198,7 +162,7 @@ def test_the_slurm_line_starts_the_sweep_on_every_node(checkout: Path, tmp_path:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     lines = [f"export PATH={tmp_path}:$PATH PYTHONPATH={ROOT}", script]
-    result = shell("\n".join(lines), checkout, 60)
+    result = checkout.shell("\n".join(lines), 60)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split("\n")[:2] == ["2 17 node1:29400 bench/sweep.py", "nightly"]
 
