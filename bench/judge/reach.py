@@ -124,12 +124,17 @@ def _unreachable(net: Networks, docket: Docket, candidate: Candidate) -> None:
             f"{why}.",
             where=_where(candidate, failed, named),
             evidence=tuple(evidence),
-            remedy=f"ip route get {address}; sudo iptables -S; sudo nft list ruleset"
-            if severity in ("degraded", "broken") and address
-            else None,
+            remedy=_look(candidate, address, twins) if severity == "broken" else None,
         ),
         explains=_explains(net, candidate) if severity == "broken" else [candidate.name],
     )
+
+
+def _look(candidate: Candidate, address: str | None, twins: Sequence[str]) -> str | None:
+    name = single(candidate.interfaces.values())
+    if twins:
+        return f"ip -br address show dev {name}" if name else "ip -br address"
+    return f"ip route get {address}; sudo iptables -S; sudo nft list ruleset" if address else None
 
 
 def _twins(candidate: Candidate, failed: Sequence[PreflightPair]) -> tuple[str, ...]:
