@@ -144,7 +144,7 @@ def test_facts_of_this_host_are_readable_and_machine_readable() -> None:
     assert status == 0
     assert "lo" in out
     assert "loopback" in out
-    assert max(map(len, out.splitlines())) <= 120
+    assert max(map(len, out.splitlines())) <= 80
     status, out = told("facts", "--json")
     assert status == 0
     assert {interface["name"] for interface in json.loads(out)["interfaces"]} >= {"lo"}

@@ -21,9 +21,11 @@ def screen(host: HostFacts, *, width: int = 80) -> str:
     """The whole view, one block per subject that the host has something of."""
     blocks = [
         _head(host, width),
-        _table([_interface_row(interface) for interface in host.interfaces], INTERFACE_HEAD),
-        _table([_port_row(port) for port in host.rdma_ports], PORT_HEAD),
-        _table([_gpu_row(gpu) for gpu in host.gpus], GPU_HEAD),
+        _table(
+            [_interface_row(interface) for interface in host.interfaces], INTERFACE_HEAD, width
+        ),
+        _table([_port_row(port) for port in host.rdma_ports], PORT_HEAD, width),
+        _table([_gpu_row(gpu) for gpu in host.gpus], GPU_HEAD, width),
         _nccl(host, width),
         _environment(host, width),
         _unreadable(host, width),
@@ -68,7 +70,7 @@ def _interface_row(interface: Interface) -> tuple[str, ...]:
         state,
         str(interface.mtu),
         f"{units.significant(speed / 1000)} Gbit/s" if speed else units.UNKNOWN,
-        cell(abbreviated(addresses, ADDRESSES_SHOWN) or units.UNKNOWN, 36),
+        abbreviated(addresses, ADDRESSES_SHOWN) or units.UNKNOWN,
     )
 
 
@@ -149,7 +151,14 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
     return wrapped(printable(text), label=label, hang=LABEL, width=width)
 
 
-def _table(rows: list[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
+def _table(rows: list[tuple[str, ...]], head: tuple[str, ...], width: int) -> list[str]:
+    """The last column gets what the others leave of the width."""
     if not rows:
         return []
-    return tabulate(rows, headers=head, tablefmt="plain", disable_numparse=True).splitlines()
+    # tabulate keeps two columns free beside each heading, and puts two between columns.
+    widths = [
+        max(len(title) + 2, *(len(row[at]) for row in rows)) for at, title in enumerate(head)
+    ]
+    room = max(width - sum(widths[:-1]) - 2 * len(widths[:-1]), len(head[-1]))
+    fitted = [(*row[:-1], cell(row[-1], room)) for row in rows]
+    return tabulate(fitted, headers=head, tablefmt="plain", disable_numparse=True).splitlines()

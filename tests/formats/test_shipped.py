@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from bench.formats.shipped import find, folder
 from bench.formats.toml_file import load
-from bench.records import BadInput, PlanSettings
+from bench.records import BadInput, Fabric, FabricGpus, FabricNetwork, PlanSettings, Tolerance
 
 PLANS = sorted(path.stem for path in folder("plans").glob("*.toml"))
 
@@ -54,3 +55,16 @@ def test_what_is_not_there_is_one_sentence(wanted: str, sentence: str) -> None:
     with pytest.raises(BadInput) as caught:
         find("plans", wanted)
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("file", sorted(folder("fabrics").glob("*.toml")), ids=lambda f: f.stem)
+def test_every_shipped_fabric_loads_and_is_in_the_folders_table(file: Path) -> None:
+    assert load(file, Fabric).name == file.stem
+    assert f"| `{file.name}` |" in (file.parent / "README.md").read_text()
+
+
+def test_the_example_fabric_shows_every_key() -> None:
+    text = find("fabrics", "example").read_text()
+    for record in (Fabric, FabricNetwork, FabricGpus, Tolerance):
+        for name in record.__struct_fields__:
+            assert re.search(rf"^(\[+)?{name}\b", text, re.MULTILINE), name
