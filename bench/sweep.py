@@ -104,7 +104,9 @@ def _lead(
             )
         finally:
             journal.status(code)
-    return code
+    # With a member gone, torchrun on the other hosts would wait 300 s at its exit barrier for
+    # one that never comes; after a failure it does not. The true status is in the folder.
+    return code if stage.complete else max(code, 1)
 
 
 def _conduct(

@@ -147,10 +147,10 @@ class Conductor:
         keys += [f"evidence/{number}/{node}" for node in range(self._member.seat.nodes)]
         self._control.drop(keys)
 
-    def finish(self) -> None:
-        """Order the end: every member leaves."""
+    def finish(self, *, everybody: bool) -> None:
+        """Order the end: every member leaves. `everybody` false: some have left before."""
+        self._control.put("bye", everybody)
         self._control.put(f"case/{self._ordered}", Order(case=None))
-        self._control.put("bye", True)
 
 
 Outcome = Literal["measured", "hung", "failed", "interrupted"]

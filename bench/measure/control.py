@@ -88,6 +88,10 @@ class Control:
         """The value of `key`; None when it is not there in time, or when we must stop."""
         return self.gather([key], type_, deadline_s=deadline_s)[0]
 
+    def peek(self, key: str, type_: type[T]) -> T | None:
+        """The value of `key` if it is there now."""
+        return msgspec.json.decode(self._read([key])[0], type=type_) if self.has(key) else None
+
     def gather(
         self,
         keys: Sequence[str],

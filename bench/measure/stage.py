@@ -90,19 +90,21 @@ class Stage:
     def attend(self) -> int:
         """Take part until rank 0 ends the sweep; this rank's exit status."""
         said: str | None
+        everybody: bool | None = True
         try:
             self._member.arrive()
             if self._member.learn() is None:
                 return 0 if self._control.has("bye") or self._stopped() else 1
             self._member.probe()
             said = self._member.attend()
+            everybody = self._control.peek("bye", bool)
         except StoreGone:
             said = (
                 None if self._stopped() else "torchrun's store has gone: rank 0's host has ended"
             )
         if said is not None:
             print(f"fabric-bench: rank {self.seat.rank}: {said}", file=sys.stderr, flush=True)
-        return 0 if said is None else 1
+        return 0 if said is None and everybody is not False else 1
 
     # ---------------------------------------------------------------------------- rank 0
 
@@ -300,7 +302,7 @@ class Stage:
             return
         self._dismissed = True
         try:
-            self._conductor.finish()
+            self._conductor.finish(everybody=self.complete)
         except StoreGone:
             pass  # then there is nobody left to tell
 
