@@ -27,7 +27,7 @@ from bench.measure import process, timing
 from bench.measure.clock import Clock, CpuClock, CudaClock
 from bench.measure.collectives import COLLECTIVES, DTYPES, Place
 from bench.measure.stopping import Rule, Warmup
-from bench.plan.sizes import plateau
+from bench.plan.sizes import enough
 from bench.records import Phase, PlanSettings, Sample
 
 # The backend's own timeout must never fire before the agent's deadline: gloo's would come after
@@ -162,7 +162,11 @@ def _session(request: Request, voice: Voice) -> None:
             if sample.group == "fit":
                 fitted.append(sample.size_bytes)
                 medians.append(_median(sample.times_s))
-            if ladder.ends_early and plateau(fitted, medians):
+            if ladder.ends_early and enough(
+                fitted, medians, cell_s=request.settings.cell_s,
+                unit_s=medians[-1] * sample.calls_per_time if medians else 0.0,
+                units=request.settings.min_iterations,
+            ):  # fmt: skip
                 break
     voice.phase("end")
     dist.barrier()  # nobody closes connections while a peer is still in its last call

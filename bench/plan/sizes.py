@@ -135,3 +135,31 @@ def plateau(sizes: Sequence[int], times_s: Sequence[float], tolerance: float = 0
         and uncertainty <= tolerance
         and np.abs(increments).max() <= 2 * tolerance
     )
+
+
+SLOPE = 0.9  # d ln t / d ln n; 1 is pure transfer, 0 pure latency
+DEAR = 2.0  # times the plan's seconds per cell
+
+
+def transfer_bound(sizes: Sequence[int], times_s: Sequence[float]) -> bool:
+    """Do the last four sizes cost in proportion to their bytes, to within noise?
+
+    The weaker sister of `plateau` for cells that have become dear: a call of a second is not
+    repeated to learn its bandwidth to 2 %, four sizes of transfer tell it well enough.
+    """
+    if len(sizes) < PLATEAU_SIZES:
+        return False
+    n, t = np.log(sizes[-PLATEAU_SIZES:]), np.log(times_s[-PLATEAU_SIZES:])
+    return bool((t[-1] - t[0]) / (n[-1] - n[0]) >= SLOPE)
+
+
+def enough(
+    sizes: Sequence[int], times_s: Sequence[float], *, cell_s: float, unit_s: float, units: int
+) -> bool:
+    """May a ladder end after its last size: the plateau is known, or the next size is dear.
+
+    `unit_s` seconds make one timed unit of the last size, of which a cell must have `units`; dear
+    is what takes more than twice the plan's `cell_s`.
+    """
+    dear = unit_s * units > DEAR * cell_s
+    return plateau(sizes, times_s) or (dear and transfer_bound(sizes, times_s))

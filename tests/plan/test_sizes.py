@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.plan.sizes import ALIGNMENT, format_bytes, held_out, ladder, parse_bytes, plateau
+from bench.plan.sizes import (
+    ALIGNMENT,
+    enough,
+    format_bytes,
+    held_out,
+    ladder,
+    parse_bytes,
+    plateau,
+)
 from bench.records import BadInput, PlanSettings
 
 # Latency (s) and bandwidth (bytes/s) of protocols; a library takes the cheapest, or switches late.
@@ -200,3 +208,19 @@ def test_a_plateau_needs_four_sizes_and_quiet_times():
 def test_a_plateau_of_impossible_numbers_is_bad_input(sizes, times):
     with pytest.raises(BadInput):
         plateau(sizes, times)
+
+
+def dear(times_s: list[float], unit_s: float) -> bool:
+    grid = [1 << (16 + i) for i in range(len(times_s))]
+    return enough(grid, times_s, cell_s=0.15, unit_s=unit_s, units=3)
+
+
+def test_a_dear_and_noisy_ladder_ends_once_its_times_grow_with_the_bytes() -> None:
+    noisy = [0.0083, 0.0166, 0.0340, 0.0765]
+    assert not plateau([1 << (17 + i) for i in range(4)], noisy)
+    assert dear(noisy, unit_s=0.153)
+    assert not dear(noisy, unit_s=0.010), "cheap sizes are measured until the plateau is known"
+
+
+def test_a_dear_ladder_that_still_pays_latency_goes_on() -> None:
+    assert not dear([0.30, 0.31, 0.33, 0.37], unit_s=0.37)
