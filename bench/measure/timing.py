@@ -19,7 +19,11 @@ _BATCH_S = 1.0  # a batch is cut to about this long, so that the agent hears fro
 
 
 class Group(Protocol):
-    """What timing needs of a process group: agree on numbers."""
+    """What timing needs of a process group: start together, agree on numbers."""
+
+    def align(self) -> None:
+        """Return on all ranks at about the same time."""
+        ...
 
     def extremes(self, times: Sequence[float]) -> tuple[list[float], list[float]]:
         """Per position the largest and the smallest over ranks; the same answer on every rank."""
@@ -55,6 +59,7 @@ def measure(
     while more := warmup.next_batch(warm):
         announce(one_s * more)
         call.refill()
+        group.align()
         warm += group.extremes(clock.times(call.run, more))[0]
         wrong += call.wrong() if more == 1 else 0
         one_s = min(warm[-more:])
@@ -65,6 +70,7 @@ def measure(
         more = max(1, min(more, int(_BATCH_S / (one_s * calls))))
         announce(one_s * calls * more)
         call.refill()
+        group.align()  # else the first call of a batch waits for whoever refilled last
         high, low = group.extremes(clock.times(call.run, more, calls))
         times += high
         fastest += low

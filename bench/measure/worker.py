@@ -89,6 +89,9 @@ class TorchGroup:
     def __init__(self, place: Place) -> None:
         self._place = place
 
+    def align(self) -> None:
+        dist.barrier()
+
     def extremes(self, times: Sequence[float]) -> tuple[list[float], list[float]]:
         vector = torch.tensor([*times, *(-t for t in times)], dtype=torch.float64)
         vector = vector.to(self._place.device)

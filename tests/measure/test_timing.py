@@ -43,6 +43,9 @@ class Alone:
     def __init__(self, slower: float = 1.0) -> None:
         self._slower = slower
 
+    def align(self) -> None:
+        pass
+
     def extremes(self, times: Sequence[float]) -> tuple[list[float], list[float]]:
         other = [t * self._slower for t in times]
         pairs = list(zip(times, other, strict=True))
