@@ -15,7 +15,7 @@ import msgspec
 
 from bench.lab.launch import MASTER_PORT, Torchrun
 from bench.lab.victim import descendants, process_name
-from bench.records import Evidence, Fabric, Finding, Report, Where
+from bench.records import Evidence, Fabric, Finding, HostFacts, Report, Where
 
 # Four torchruns meet within 7 s on 2 cores (facts/lab.md). With proof of a fault twice that is
 # enough; without any, a slow machine importing torch four times must not be taken for a hang.
@@ -53,10 +53,11 @@ def attendance(torchruns: Sequence[Torchrun], ranks_per_host: int) -> tuple[Atte
     seen = []
     for torchrun in torchruns:
         host, status = torchrun.host, torchrun.ended()
+        alike = [other for other in torchruns if other.host.hostname == host.hostname]
         first = (host.host - 1) * ranks_per_host
         seen.append(
             Attendance(
-                host=host.hostname,
+                host=host.hostname if len(alike) == 1 else f"{host.hostname} (host {host.host})",
                 ranks=tuple(range(first, first + ranks_per_host)),
                 torchrun="not started"
                 if not torchrun.started
@@ -110,6 +111,17 @@ def report(
         missing=("Nothing was measured: the ranks never met.",),
         labels=labels,
         fabric=fabric,
+        hosts=tuple(
+            HostFacts(
+                host=one.host,
+                hostname=one.host,
+                identity=one.host,
+                node_rank=number,
+                ranks=one.ranks,
+                unreadable={"facts": "no rank ran on this host"},
+            )
+            for number, one in enumerate(seen)
+        ),
         findings=(finding,),
     )
 

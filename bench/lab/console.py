@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 CHUNK_BYTES = 1 << 16
+SHOW_CURSOR = "\x1b[?25h"
 _OWN_LINE = re.compile(r"^([EW])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S*torch/distributed/")
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -72,9 +73,9 @@ class Console:
             else inherited
         )
         complaints = Complaints(told)
-        terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self.stderr = self._carried(
-            sys.stderr, terminal, complaints.passed, complaints.flushed, self._log
+            sys.stderr, self._terminal, complaints.passed, complaints.flushed, self._log
         )
 
     def started(self) -> None:
@@ -89,6 +90,8 @@ class Console:
         for thread in self._threads:
             thread.join(wait_s)
         self._log.close()
+        if self._terminal:
+            _show(sys.stderr, SHOW_CURSOR)  # a sweep that was killed could not
 
     @staticmethod
     def _inherited(stream: TextIO) -> int | None:

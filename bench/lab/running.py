@@ -104,8 +104,9 @@ class RunningLab:
 def open_lab(lab: Lab, *, needed: Sequence[str | os.PathLike[str]] = ()) -> RunningLab:
     """Build `lab` and hold it until the RunningLab is closed or this process ends.
 
-    `needed` are paths that must stay visible inside. Raises BadInput with one sentence when the
-    kernel or this user's rights do not allow it.
+    `needed` are paths that must stay visible inside. Call it from a thread that lives as long as
+    the lab: the kernel ends the holder with the thread that started it. Raises BadInput with one
+    sentence when the kernel or this user's rights do not allow it.
     """
     order = Order(lab=lab, needed=needed_paths(needed), parent=os.getpid())
     answer, holder = _start(order)

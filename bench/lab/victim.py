@@ -14,8 +14,9 @@ from pathlib import Path
 
 from bench.lab.description import Fault
 
-# Forming a gloo group takes 4-36 ms (facts/lab.md): phases are looked for more often than that.
-POLL_S = 0.002
+# Forming a gloo group takes 4-36 ms (facts/lab.md), a look 0.3 ms of CPU time: often enough to see
+# nearly every group, at 7 % of a core until the fault has struck.
+POLL_S = 0.004
 MAX_DEPTH = 12  # enter, torchrun, agent, forkserver, worker are five
 
 

@@ -73,6 +73,7 @@ def test_the_report_is_broken_and_names_host_and_rank() -> None:
     told = report(seen, (seen[1],))
     finding = told.findings[0]
     assert (told.verdict, told.complete, told.lines) == ("broken", False, ())
+    assert [facts.host for facts in told.hosts] == ["host1", "host2"]
     assert (finding.code, finding.severity) == ("hang-rendezvous", "broken")
     assert (finding.where.host, finding.where.rank) == ("host2", 1)
     assert finding.summary == (

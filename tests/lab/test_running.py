@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from bench.lab import keeper
+from bench.records import BadInput
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.lab
 
@@ -156,3 +159,10 @@ def test_home_and_temporary_files_are_the_hosts_own(
     ground = up(two_networks)
     ground.inside(1, "sh", "-c", "echo NCCL_DEBUG=INFO > $HOME/.nccl.conf; touch $TMPDIR/x")
     assert ground.inside(2, "sh", "-c", "ls -A $HOME $TMPDIR | grep -v :").strip() == ""
+
+
+def test_what_must_stay_visible_is_not_covered() -> None:
+    assert keeper.scratch_place(["/usr/bin", "/tmp/x"]) == "/run"
+    assert keeper.scratch_place(["/run/user/1000/out"]) != "/run"
+    with pytest.raises(BadInput, match="no folder of /run"):
+        keeper.scratch_place([f"{place}/x" for place in keeper.SCRATCH_PLACES])
