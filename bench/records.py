@@ -26,7 +26,7 @@ InterfaceKind = Literal[
 
 
 class BadInput(Exception):
-    """What a user can mend: one sentence naming file, line and what was expected (exit status 2)."""
+    """What a user can mend: one sentence of file, line and what was expected (exit status 2)."""
 
     def __init__(self, sentence: str, *, file: str | None = None, line: int | None = None) -> None:
         self.sentence, self.file, self.line = sentence, file, line
@@ -96,7 +96,7 @@ class Interface(Fact, frozen=True, kw_only=True):
 
 
 class Route(Fact, frozen=True, kw_only=True):
-    """By which interface the kernel leaves towards `destination`, and with which source address."""
+    """By which interface the kernel leaves towards `destination`, with which source address."""
 
     destination: str
     interface: str | None = None
@@ -382,7 +382,7 @@ class Sample(Record, frozen=True, kw_only=True):
 
 class RankOutcome(Record, frozen=True, kw_only=True):
     """How one rank's worker ended. `state` is the process state letter seen at the deadline
-    (T = stopped); `phase` is the last phase it entered; `progress_s` seconds since it last moved."""
+    (T = stopped); `phase` is the last one it entered; `progress_s` seconds since it last moved."""
 
     rank: int
     host: str
@@ -518,7 +518,7 @@ class Evidence(Record, frozen=True, kw_only=True):
 
 
 class Finding(Record, frozen=True, kw_only=True):
-    """One thing that is so, with its proof. `remedy` is a line to paste, quoted for every shell."""
+    """One thing that is so, and its proof. `remedy` is a line to paste, quoted for every shell."""
 
     code: str
     severity: Severity
