@@ -299,7 +299,8 @@ test_all() {
     "$VENV/bin/ruff" check .
     "$VENV/bin/ruff" format --check .
     "$VENV/bin/mypy"
-    exec "$PYTHON" -m pytest --durations 15
+    # Half an hour in all: what hangs must not hang for ever.
+    exec "$PYTHON" -m pytest --durations 15 --session-timeout 1800
 }
 
 case ${1:-} in
