@@ -83,14 +83,20 @@ def down() -> int:
                 os.kill(answer.holder, signal.SIGKILL)  # the kernel takes the rest with it
                 deadline = time.monotonic() + DOWN_S
             time.sleep(0.02)
-        (state_folder() / f"{name}.json").unlink(missing_ok=True)
         print(f"lab {name} is down")
+    standing()  # clears the file of a holder that had to be killed
+    try:
+        state_folder().rmdir()
+    except OSError:
+        pass  # another lab has come up meanwhile
     return 0
 
 
 def standing() -> dict[str, Answer]:
     """The labs of this user that are up, by name; files of labs that died are removed."""
-    found = {}
+    found: dict[str, Answer] = {}
+    if not os.path.lexists(_state_path()):
+        return found
     for path in sorted(state_folder().glob("*.json")):
         try:
             data = path.open("rb").read(MAX_STATE_BYTES)
@@ -106,12 +112,7 @@ def standing() -> dict[str, Answer]:
 
 def state_folder() -> Path:
     """This user's own folder for the state of standing labs; made on first use."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = (
-        Path(runtime, "fabric-bench")
-        if runtime and Path(runtime).is_dir()
-        else Path(tempfile.gettempdir(), f"fabric-bench-{os.getuid()}")
-    )
+    folder = _state_path()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
@@ -121,3 +122,10 @@ def state_folder() -> Path:
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise BadInput("is not a private folder of this user; remove it", file=str(folder))
     return folder
+
+
+def _state_path() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime, "fabric-bench")
+    return Path(tempfile.gettempdir(), f"fabric-bench-{os.getuid()}")
