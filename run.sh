@@ -105,23 +105,6 @@ sys.exit(bool(find_nccl() or torch.version.cuda or torch.version.hip))
 PY
 }
 
-install() {
-    local pip=("$PYTHON" -m pip install -qq --disable-pip-version-check --no-input --retries 2)
-    # Without a network what is already there may be enough; that costs a second to find out.
-    "${pip[@]}" "$@" || "${pip[@]}" --no-index --no-build-isolation "$@" 2>/dev/null
-}
-
-lacks_libnccl() { # a GPU build of torch has its own inside, and asking another would mislead
-    "$PYTHON" - <<'PY'
-import ctypes.util, sys
-from importlib.metadata import distributions
-import torch
-named = any((d.metadata["Name"] or "").startswith("nvidia-nccl-cu") for d in distributions())
-found = named or ctypes.util.find_library("nccl") or torch.version.cuda or torch.version.hip
-sys.exit(bool(found))
-PY
-}
-
 install() { # install RUN|TEST: make $VENV hold what running, or testing, needs
     local kind=$1 base description stamp want
     # Two run.sh at once: the second waits, then finds everything installed.
@@ -146,7 +129,7 @@ install() { # install RUN|TEST: make $VENV hold what running, or testing, needs
         say "the current Python or its torch has changed; building $VENV anew"
         rm -rf "$VENV"
     fi
-    if ! "$PYTHON" -c '' 2>/dev/null; then
+    if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then # absent, moved, or half made
         rm -rf "$VENV"
         make_venv "$base" "$sees" "$scope"
     fi
