@@ -64,7 +64,8 @@ def short_of(net: Networks, candidate: Candidate, measured: Candidate) -> Shortf
     floor = 1 - expected.tolerance(net.report).bandwidth
     shares, evidence = {}, []
     for collective in expected.ring_collectives(net.report.backend):
-        speed = net.speed(measured, collective)
+        line = net.line(measured, collective)
+        speed = line.busbw_gbs if line else None  # fitted: one size alone holds latency too
         if speed is None or speed.high >= floor * expectation.busbw_gbs:
             continue
         shares[collective] = speed.value / expectation.busbw_gbs

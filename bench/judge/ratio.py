@@ -26,7 +26,7 @@ def busbw(line: CostLine) -> Interval | None:
     definition or was not measured."""
     if line.busbw_gbs is not None:
         return line.busbw_gbs if line.busbw_gbs.low > 0 else None
-    points = _large(line)
+    points = {} if line.pieces else _large(line)  # a line without bandwidth is mostly latency
     return _at(points[max(points)]) if points else None
 
 

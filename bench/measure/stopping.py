@@ -31,6 +31,7 @@ MEDIANS_WITHIN, QUARTILES_WITHIN = 0.01, 0.05
 WARMUP_CALLS, WARMUP_S = 200, 2.0
 WARMUP_SHARE = WARMUP_S / CAP_S  # of a cell's own seconds, where a plan gives it fewer than 5
 SLOW_SHARE = 8  # a call above 1/8 of the cell's seconds is warm after two
+ONE_WARM_SHARE = 0.5  # of the cell's seconds: such a call is not made twice for nothing
 CHEAP_CALLS = 5  # warm-up where two windows do not fit into its seconds
 MAX_LAG1 = 0.95  # beyond, the widening is a guess anyway
 
@@ -192,7 +193,7 @@ class Warmup:
             return 1  # alone: it sets up connections and tells nothing about the next
         elapsed = sum(times) if elapsed_s is None else elapsed_s
         if n == 1:
-            return 0 if times[0] > self.cell_s else 1
+            return 0 if times[0] > self.cell_s * ONE_WARM_SHARE else 1
         call_s = float(np.median(checked(times)[1:])) * elapsed / sum(times)
         if call_s > self.cell_s / SLOW_SHARE:
             return 0

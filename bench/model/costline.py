@@ -25,7 +25,7 @@ WEIGHT_FLOOR = 0.01  # no point counts as known better than 1 %: the straight li
 NEIGHBOURS, STANDS_OUT = 5, 3.0
 LATENCY_SHARE = 0.05  # of the largest size's time: above, the plateau has not been reached
 BENT = 0.03  # of the bandwidth: a smaller bend is within what is promised of it
-BYTES_SHARE = 0.01  # of the largest size's time: below, the times do not grow with size
+BYTES_SHARE = 0.5  # of the largest size's time: below, mostly latency was measured, no bandwidth
 
 SessionMedians = Sequence[Mapping[int, float]]
 
@@ -122,7 +122,7 @@ def _notes(
     last = pieces[-1]
     share = last.latency_s / (last.latency_s + last.to_bytes / last.bandwidth_bytes_per_s)
     if bandwidth is None:
-        notes.append("times do not grow with size: no bandwidth")
+        notes.append(f"no bandwidth: {share:.0%} of the largest size's time is latency")
     elif share > LATENCY_SHARE:
         notes.append(
             f"plateau not reached: {share:.0%} of the largest size's time is still latency"

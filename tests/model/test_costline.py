@@ -158,7 +158,7 @@ def test_times_that_do_not_grow_have_no_bandwidth():
     line = fit("data", "all_reduce", 4, points_of(LAB_SIZES, np.full(9, 1e-3)))
     assert line.latency_s.value == pytest.approx(1e-3, rel=1e-3)
     assert line.bandwidth_bytes_per_s is None and line.busbw_gbs is None
-    assert "times do not grow with size: no bandwidth" in line.notes
+    assert "no bandwidth: 100% of the largest size's time is latency" in line.notes
 
 
 def test_a_ladder_too_short_for_the_plateau_says_so():
@@ -286,3 +286,12 @@ def test_a_line_takes_a_tenth_of_a_second_and_four_with_a_bootstrap_two():
     four = seconds(lambda: [line_of(SIX_DECADES, times, 10, seed) for seed in range(4)])
     assert one <= 0.1
     assert four <= 2.0
+
+
+def test_a_ladder_that_ends_in_latency_tells_no_bandwidth():
+    """4 to 64 KiB over a fast network: 5 ms of latency, 1 ms of bytes at the largest size."""
+    sizes = [4096 << i for i in range(5)]
+    times = np.array([5e-3 + size / 64e6 for size in sizes])
+    line = fit("data", "all_reduce", 4, points_of(sizes, times))
+    assert line.busbw_gbs is None and line.latency_s is not None
+    assert any(note.startswith("no bandwidth: 8") for note in line.notes)
