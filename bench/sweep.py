@@ -125,7 +125,7 @@ def _conduct(
         expected.check_fabric(fabric, hosts)
     backend = stage.backend(options.backend, hosts)
     found = candidate_search.find(hosts, backend=backend, only=options.interfaces, fabric=fabric)
-    hosts, pairs = stage.preflight(hosts, found, backend)
+    hosts, pairs = stage.preflight(found, backend)
     candidates = reach.settle(found, pairs)
     plan = cases.schedule(
         settings,

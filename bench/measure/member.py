@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from bench.facts import gpus, nccl, placement
 from bench.facts import host as host_facts
-from bench.facts import nccl, placement
 from bench.measure import counters, preflight
 from bench.measure.agent import Agent, Deadlines
 from bench.measure.control import Control, StoreGone
@@ -176,7 +176,7 @@ class Member:
         assert case is not None and layout is not None and order.plan and order.deadlines
         setting = layout.settings[case.candidate]
         among = setting.ranks or tuple(range(self.seat.ranks))
-        before = counters.snapshot() if self.seat.leads else None
+        before = self._counters() if self.seat.leads else None
         log: tuple[str, ...] = ()
         if self.seat.rank in among:
             request = self._request(order, setting, among)
@@ -185,9 +185,14 @@ class Member:
             log = end.nccl_log
             self._control.put(f"end/{case.number}/{self.seat.rank}", end)
         if before is not None:
-            evidence = counters.difference(before, counters.snapshot(), layout.host)
+            evidence = counters.difference(before, self._counters(), layout.host)
             evidence = msgspec.structs.replace(evidence, nccl_log=log)
             self._control.put(f"evidence/{case.number}/{self.seat.node}", evidence)
+
+    def _counters(self) -> counters.Snapshot:
+        """This host's counters; the GPUs' too where they are measured (NVML takes its time)."""
+        with_gpus = self._layout is not None and self._layout.backend == "nccl"
+        return counters.snapshot(gpus=(lambda: gpus.read()[0]) if with_gpus else None)
 
     def _request(self, order: Order, setting: Setting, among: tuple[int, ...]) -> Request:
         layout, case, plan = self._layout, order.case, order.plan
@@ -198,6 +203,7 @@ class Member:
             ranks=len(among),
             global_rank=self.seat.rank,
             local_rank=self.seat.local_rank,
+            local_ranks=self.seat.local_ranks,
             backend=layout.backend,
             environment=setting.environment,
             store_host=store.host,

@@ -9,21 +9,20 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 import torch
 
-from bench.facts import host as host_facts
 from bench.measure import process, worker
 from bench.measure.conductor import Conductor
 from bench.measure.control import Control, StoreGone
-from bench.measure.member import Layout, Member, Seat, Setting
+from bench.measure.ladders import Ladders
+from bench.measure.member import Member, Seat
 from bench.measure.nursery import Nursery
-from bench.measure.preflight import peers_of
-from bench.measure.worker import Ladder
-from bench.plan import cases, sizes
+from bench.measure.roster import Roster
+from bench.plan import cases
 from bench.records import (
     Backend,
     BadInput,
@@ -48,6 +47,7 @@ class Stage:
         self._conductor = Conductor(control, self._member)
         self._missing: list[str] = []  # what makes the run incomplete
         self._dropped: list[str] = []  # sessions that the budget had no room for
+        self._silent_hosts: tuple[str, ...] = ()
         self._dismissed = False
 
     @classmethod
@@ -112,26 +112,13 @@ class Stage:
         """Every host's facts, labels made unique; nodes that stayed silent end up in missing()."""
         self._member.arrive()
         arrived = self._conductor.arrivals()
-        where = self._conductor.placements()
-        hosts = host_facts.label_hosts([a.facts for a in arrived if a is not None])
-        hosts = tuple(
-            msgspec.structs.replace(
-                host, placements=tuple(where[rank] for rank in host.ranks if rank in where)
-            )
-            for host in hosts
-        )
-        label = {host.identity: host.host for host in hosts}
-        self._node_host = {
-            node: label[a.facts.identity] for node, a in enumerate(arrived) if a is not None
-        }
-        self._leader = {host: node for node, host in reversed(self._node_host.items())}
-        self._ports = {
-            label[a.facts.identity]: a.ports for a in reversed(arrived) if a is not None
-        }
-        for node, arrival in enumerate(arrived):
-            if arrival is None and not self._stopped():
-                self._missing.append(f"node {node} sent no facts: its agents are gone or stopped")
-        return hosts
+        self._roster = Roster(arrived, self._conductor.placements())
+        if not self._stopped():
+            self._missing += [
+                f"node {node} sent no facts: its agents are gone or stopped"
+                for node in self._roster.silent
+            ]
+        return self._roster.hosts
 
     def backend(self, wanted: Backend | None, hosts: Sequence[HostFacts]) -> Backend:
         """nccl where every host has a GPU, else gloo; BadInput when nccl is wanted without."""
@@ -143,40 +130,17 @@ class Stage:
         return "gloo" if without or not torch.cuda.is_available() else "nccl"
 
     def preflight(
-        self, hosts: Sequence[HostFacts], candidates: Sequence[Candidate], backend: Backend
+        self, candidates: Sequence[Candidate], backend: Backend
     ) -> tuple[tuple[HostFacts, ...], tuple[PreflightPair, ...]]:
         """Lay out the sweep to all members and gather their probes and NCCL's answers."""
-        identities = {host.host: host.identity for host in hosts}
-        peers = peers_of(candidates, self._ports, identities)
-        layouts = {
-            node: Layout(
-                host=host,
-                backend=backend,
-                settings=_settings(host, candidates),
-                peers=peers.get(host, ()) if node == self._leader[host] else (),
-            )
-            for node, host in self._node_host.items()
-        }
-        self._conductor.lay_out(layouts)
+        self._conductor.lay_out(self._roster.layouts(candidates, backend))
         self._member.learn()
         self._member.probe()
-        probed = self._conductor.probes()
-        pairs = [pair for one in probed if one is not None for pair in one.pairs]
-        answers = {
-            self._node_host[node]: one.choices
-            for node, one in enumerate(probed)
-            if one is not None and node in self._node_host
-        }
-        for node, one in enumerate(probed):
-            if one is None and node in self._node_host and not self._stopped():
-                self._missing.append(f"{self._node_host[node]} sent no preflight results")
-        informed = tuple(
-            msgspec.structs.replace(
-                host, nccl_choices=(*host.nccl_choices, *answers.get(host.host, ()))
-            )
-            for host in hosts
-        )
-        return informed, tuple(pairs)
+        hosts, pairs, silent = self._roster.informed(self._conductor.probes())
+        if not self._stopped():
+            self._missing += [f"{host} sent no preflight results" for host in silent]
+            self._silent_hosts = silent
+        return hosts, pairs
 
     def sessions(
         self, report: Report, *, began: float, starting: Callable[[Case], None]
@@ -192,7 +156,7 @@ class Stage:
             yield self._absent(report)
             return
         by_name = {candidate.name: candidate for candidate in report.candidates}
-        grids: dict[tuple[str, str], tuple[int, ...]] = {}
+        ladders = Ladders(plan)
         given_up: set[str] = set()
         durations: list[float] = []
         for case in plan.cases:
@@ -210,20 +174,14 @@ class Stage:
             starting(case)
             try:
                 session = self._conductor.run(
-                    case, candidate, plan.settings,
-                    self._ladders(report, candidate, grids), report.hosts, report.backend,
+                    case, candidate, plan.settings, ladders.of(candidate), report.hosts,
+                    report.backend,
                 )  # fmt: skip
             except StoreGone:
                 self._missing.append("torchrun's store has gone: the sweep ended there")
                 return
             durations.append(session.duration_s)
-            for collective in plan.settings.collectives:
-                measured = tuple(
-                    s.size_bytes for s in session.samples
-                    if s.collective == collective and s.group == "fit"
-                )  # fmt: skip
-                if session.outcome == "measured":
-                    grids.setdefault((candidate.name, collective), measured)
+            ladders.learn(session)
             killed = any(rank.outcome == "died" for rank in session.ranks)
             if session.outcome in ("hung", "failed") and not killed:
                 given_up.add(candidate.name)  # it would only fail the same way again
@@ -236,38 +194,13 @@ class Stage:
                 self._missing.append(f"rank {ranks} stopped answering: the sweep ended there")
                 return
 
-    def _ladders(
-        self,
-        report: Report,
-        candidate: Candidate,
-        grids: Mapping[tuple[str, str], tuple[int, ...]],
-    ) -> list[Ladder]:
-        """The first session of a candidate finds out how far its sizes go; others repeat them."""
-        plan = report.plan
-        assert plan is not None
-        ladders = []
-        for collective in plan.settings.collectives:
-            known = grids.get((candidate.name, collective))
-            grid = known or plan.sizes_bytes
-            ladders.append(
-                Ladder(
-                    collective=collective,
-                    sizes_bytes=grid,
-                    held_out=sizes.held_out(grid, self.seat.ranks)
-                    if plan.settings.held_out
-                    else (),
-                    ends_early=known is None and plan.settings.early_stop,
-                )
-            )
-        return ladders
-
     def _absent(self, report: Report) -> Session:
         """What stands for the sweep when not everybody came: no group of all ranks can form."""
-        here = {rank: host.host for host in report.hosts for rank in host.ranks}
+        host_of = {rank: host.host for host in report.hosts for rank in host.ranks}
         ranks = tuple(
-            RankOutcome(rank=rank, host=here.get(rank, "?"), outcome="lost")
+            RankOutcome(rank=rank, host=host_of.get(rank, "?"), outcome="lost")
             for rank in range(self.seat.ranks)
-            if rank not in here
+            if rank not in host_of or host_of[rank] in self._silent_hosts
         )
         return Session(
             case=Case(number=0, candidate="(default)", session=0), outcome="hung",
@@ -305,19 +238,3 @@ class Stage:
             self._conductor.finish(everybody=self.complete)
         except StoreGone:
             pass  # then there is nobody left to tell
-
-
-def _settings(host: str, candidates: Sequence[Candidate]) -> dict[str, Setting]:
-    return {
-        candidate.name: Setting(
-            environment={**candidate.environment, **candidate.per_host.get(host, {})},
-            ranks=candidate.ranks,
-            devices=candidate.devices,
-            ask=f"={candidate.interfaces[host]}"
-            if candidate.kind == "network"
-            and candidate.transport == "socket"
-            and host in candidate.interfaces
-            else None,
-        )
-        for candidate in candidates
-    }

@@ -54,6 +54,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     global_rank: int
     local_rank: int
+    local_ranks: int = 1
     backend: str
     environment: dict[str, str | None]
     store_host: str
@@ -134,8 +135,8 @@ def _session(request: Request, voice: Voice) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    if request.log_file is not None:
-        os.environ["NCCL_DEBUG_FILE"] = request.log_file
+    if request.backend == "nccl":
+        _prepare_nccl(request)
     voice.phase("rendezvous")
     store = _meet(request)
     voice.phase("init")
@@ -174,6 +175,22 @@ def _session(request: Request, voice: Voice) -> None:
     voice.phase("end")
     dist.barrier()  # nobody closes connections while a peer is still in its last call
     dist.destroy_process_group()
+
+
+def _prepare_nccl(request: Request) -> None:
+    """Let NCCL tell what it does; let ranks that share a GPU pass for hosts of their own.
+
+    NCCL refuses two ranks of one host on one GPU; a distinct NCCL_HOSTID each sends all traffic
+    over the network, which is what a network sweep on one GPU wants. RAS is another listener on
+    the bootstrap interface, and has crashed (2.26, 2.27): it is off for a benchmark.
+    """
+    os.environ["NCCL_DEBUG"] = "INFO"
+    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING"
+    if request.log_file is not None:
+        os.environ["NCCL_DEBUG_FILE"] = request.log_file
+    os.environ.setdefault("NCCL_RAS_ENABLE", "0")
+    if request.local_ranks > torch.cuda.device_count():
+        os.environ.setdefault("NCCL_HOSTID", f"rank{request.global_rank}")
 
 
 def _meet(request: Request) -> Store:

@@ -132,7 +132,7 @@ def sweep(agents: int, template: HostFacts) -> tuple[float, float, float, int]:
     lead = stage(0)
     hosts = lead.facts()
     found = candidates.find(hosts, backend="gloo")
-    hosts, pairs = lead.preflight(hosts, found, "gloo")
+    hosts, pairs = lead.preflight(found, "gloo")
     settings = PlanSettings(name="simulated", sessions=SESSIONS, budget_s=1e6)
     plan = cases.schedule(settings, found, hosts, backend="gloo", ranks=agents, seed=1)
     planned_s = time.monotonic() - started

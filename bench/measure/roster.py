@@ -1,0 +1,93 @@
+"""Who takes part: torchrun's nodes on one side, hosts with labels on the other.
+
+In: what the nodes' leading ranks said of themselves (Arrival), and later of their peers (Probed).
+Out: hosts as the rest of the sweep knows them, and one Layout per node. Two nodes of one machine
+are one host; the first of them probes for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from bench.facts import host as host_facts
+from bench.measure.member import Arrival, Layout, Probed, Setting
+from bench.measure.preflight import peers_of
+from bench.records import Backend, Candidate, HostFacts, PreflightPair, RankPlacement
+
+
+class Roster:
+    """Built from the arrivals, one per node in order, None for a node that stayed silent."""
+
+    def __init__(
+        self, arrived: Sequence[Arrival | None], placements: Mapping[int, RankPlacement]
+    ) -> None:
+        came = {node: arrival for node, arrival in enumerate(arrived) if arrival is not None}
+        hosts = host_facts.label_hosts([arrival.facts for arrival in came.values()])
+        self.hosts = tuple(
+            msgspec.structs.replace(
+                host, placements=tuple(placements[r] for r in host.ranks if r in placements)
+            )
+            for host in hosts
+        )
+        label = {host.identity: host.host for host in hosts}
+        self._host_of = {node: label[a.facts.identity] for node, a in came.items()}
+        self._leader: dict[str, int] = {}
+        self._ports: dict[str, dict[str, int]] = {}
+        for node, host in self._host_of.items():
+            if self._leader.setdefault(host, node) == node:
+                self._ports[host] = came[node].ports
+        self.silent = tuple(node for node, arrival in enumerate(arrived) if arrival is None)
+
+    def layouts(self, candidates: Sequence[Candidate], backend: Backend) -> dict[int, Layout]:
+        """What each node is told: its host's label, its settings, and whom its leader probes."""
+        identities = {host.host: host.identity for host in self.hosts}
+        peers = peers_of(candidates, self._ports, identities)
+        return {
+            node: Layout(
+                host=host,
+                backend=backend,
+                settings=_settings(host, candidates),
+                peers=peers.get(host, ()) if node == self._leader[host] else (),
+            )
+            for node, host in self._host_of.items()
+        }
+
+    def informed(
+        self, probed: Sequence[Probed | None]
+    ) -> tuple[tuple[HostFacts, ...], tuple[PreflightPair, ...], tuple[str, ...]]:
+        """Hosts with NCCL's answers added, all probes, and the hosts that sent none."""
+        answers = {
+            self._host_of[node]: one.choices
+            for node, one in enumerate(probed)
+            if one is not None and node in self._host_of
+        }
+        hosts = tuple(
+            msgspec.structs.replace(
+                host, nccl_choices=(*host.nccl_choices, *answers.get(host.host, ()))
+            )
+            for host in self.hosts
+        )
+        pairs = tuple(pair for one in probed if one is not None for pair in one.pairs)
+        silent = tuple(host.host for host in self.hosts if host.host not in answers)
+        return hosts, pairs, silent
+
+
+def _settings(host: str, candidates: Sequence[Candidate]) -> dict[str, Setting]:
+    return {
+        candidate.name: Setting(
+            environment={**candidate.environment, **candidate.per_host.get(host, {})},
+            ranks=candidate.ranks,
+            devices=candidate.devices,
+            ask=_question(host, candidate),
+        )
+        for candidate in candidates
+    }
+
+
+def _question(host: str, candidate: Candidate) -> str | None:
+    """What to ask NCCL of this candidate on this host, None where the answer means nothing."""
+    is_network = candidate.kind == "network" and candidate.transport == "socket"
+    name = candidate.interfaces.get(host) if is_network else None
+    return f"={name}" if name else None
