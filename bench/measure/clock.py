@@ -62,8 +62,10 @@ class CudaClock:
         self._device = device
 
     def times(self, call: Callable[[], object], count: int, calls: int = 1) -> list[float]:
-        events = [torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-            for _ in range(count + 1)]
+        events = [
+            torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            for _ in range(count + 1)
+        ]
         torch.cuda.synchronize(self._device)
         spin = min(_SPIN_CYCLES_PER_CALL * count * calls, _SPIN_CYCLES_MAX)
         torch.cuda._sleep(spin)  # type: ignore[no-untyped-call]

@@ -147,7 +147,8 @@ def test_noise_alone_is_not_called_unsettled(noise):
 
 
 @pytest.mark.parametrize(
-    ("call_s", "calls"), [(0.3, 1), (0.1, 1), (0.05, 2), (0.02, 2), (0.01, 5), (0.005, 5), (0.001, 20)]
+    ("call_s", "calls"),
+    [(0.3, 1), (0.1, 1), (0.05, 2), (0.02, 2), (0.01, 5), (0.005, 5), (0.001, 20)],
 )
 def test_the_quick_plan_warms_up_slow_calls_cheaply(call_s, calls):
     warm = Warmup.of(QUICK)
