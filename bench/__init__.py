@@ -9,7 +9,6 @@ The pipeline, left to right; each room speaks only `bench.records` to the next:
     judge   -> lines to findings       expected against asked, predicted and measured
     report  -> findings to people      terminal screen, report.json, page, exports
 
-`formats` reads files (foreign ones and our TOML), `hang` explains dead jobs in the same findings,
-`lab` builds a cluster of network namespaces on one machine. Nothing is imported here on purpose:
-`python -m bench --help` must not wait for torch.
+`formats` reads files into records; `lab` builds a cluster of network namespaces on one machine.
+Nothing is imported here on purpose: `python -m bench --help` must not wait for torch.
 """

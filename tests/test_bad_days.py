@@ -120,3 +120,70 @@ def wait_for_agent(folder: Path, *, rank: int, sessions: int) -> int:
                     return process.pid
         time.sleep(0.05)
     raise AssertionError("the sweep did not get that far in 90 s")
+
+
+@pytest.mark.lab
+def test_a_host_that_vanishes_with_its_network_ends_the_sweep_and_is_named(
+    tmp_path: Path,
+) -> None:
+    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    agent = wait_for_agent(tmp_path, rank=2, sessions=2)
+    os.kill(first_process_beside(agent), signal.SIGKILL)  # the kernel ends the whole host
+    report = finish(process, tmp_path)
+    assert report["complete"] is False and report["lines"]
+    found = serious(report)
+    assert len(found) == 1 and found[0]["code"].startswith("hang-"), found
+    assert found[0]["where"].get("host") == "host3"
+    assert left_over(tmp_path) == []
+
+
+def first_process_beside(pid: int) -> int:
+    """The process that is number 1 in the PID namespace of `pid`."""
+    namespace = Path(f"/proc/{pid}/ns/pid").readlink()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            inside = (entry / "status").read_text().split("NSpid:")[1].split("\n")[0].split()
+            if (
+                inside[-1] == "1"
+                and len(inside) > 1
+                and (entry / "ns" / "pid").readlink() == namespace
+            ):
+                return int(entry.name)
+        except (OSError, IndexError):
+            continue
+    raise AssertionError(f"no first process in the namespace of {pid}")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "names",
+    [["gpu", "gpu", "gpu"], ["a;reboot", "<b>host</b>", "héte"]],
+    ids=["all alike", "odd characters"],
+)
+def test_host_names_alike_or_odd_are_told_apart_and_harmless(
+    names: list[str], tmp_path: Path
+) -> None:
+    lab = LAB.replace("hosts = 3", f"hosts = 3\nhostnames = {json.dumps(names)}")
+    report = finish(lab_run(tmp_path, lab, "--sessions", "1", "--maxbytes", "64K"), tmp_path)
+    labels = [host["host"] for host in report["hosts"]]
+    assert len(set(labels)) == 3
+    assert [host["hostname"] for host in report["hosts"]] == names
+    assert report["verdict"] == "healthy", report["findings"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "<b>host</b>" not in page
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_lab_run_that_is_interrupted_reports_and_leaves_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    wait_for_agent(tmp_path, rank=0, sessions=1)
+    process.send_signal(number)
+    report = finish(process, tmp_path)
+    assert report["complete"] is False and report["lines"]
+    assert serious(report) == [], "being told to stop is nobody's fault"
+    assert left_over(tmp_path) == []

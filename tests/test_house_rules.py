@@ -7,6 +7,7 @@ points imported by nobody, modules of one noun and a readable length, no bare or
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -181,3 +182,23 @@ def test_every_test_room_mirrors_a_room() -> None:
     rooms = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
     rooms -= {"__pycache__", "data", "performance"}
     assert rooms <= set(FLOW)
+
+
+WALL_CLOCK_MODULES = {
+    "bench/sweep.py",  # the run's name
+    "bench/lab/run.py",  # likewise
+    "bench/measure/conductor.py",  # when a session started
+    "bench/report/journal.py",  # when the run started
+}
+
+
+def test_no_wait_and_no_duration_rests_on_a_clock_that_can_be_stepped() -> None:
+    """NTP or an operator may step the wall clock in the middle of a sweep: time.time, datetime.now
+    and the like only stamp records; deadlines and durations use monotonic clocks."""
+    wall = re.compile(r"\btime\.(time|time_ns|localtime|ctime)\(|\bdatetime\.(now|utcnow|today)\(")
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "bench").rglob("*.py")
+        if wall.search(path.read_text())
+    }
+    assert users <= WALL_CLOCK_MODULES, users - WALL_CLOCK_MODULES

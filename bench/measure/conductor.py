@@ -117,7 +117,9 @@ class Conductor:
         outcomes = tuple(
             end.rank
             if end is not None
-            else RankOutcome(rank=rank, host=host_of.get(rank, "?"), outcome="lost")
+            else RankOutcome(
+                rank=rank, host=host_of.get(rank, "?"), outcome="lost", error=self._farewell(rank)
+            )
             for rank, end in zip(among, ends, strict=True)
         )
         self.lost = tuple(o.rank for o in outcomes if o.outcome == "lost")
@@ -138,6 +140,10 @@ class Conductor:
             duration_s=round(time.monotonic() - started, 3),
             group_s=first.group_s if first is not None else None,
         )
+
+    def _farewell(self, rank: int) -> str | None:
+        """What a rank that answers no more had said on leaving."""
+        return "was told to stop from outside" if self._control.has(f"left/{rank}") else None
 
     def _forget(self, number: int, among: Sequence[int]) -> None:
         """Drop a case's keys once everybody has reported: a long night must not fill the store."""

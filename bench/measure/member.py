@@ -13,7 +13,6 @@ The keys of the control plane, all small, each written once (node = torchrun's G
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -217,7 +216,7 @@ class Member:
     def leave(self) -> None:
         """Tell rank 0 that this rank was ended from outside, if it can still be told."""
         try:
-            self._control.put(f"left/{self.seat.rank}", time.time())
+            self._control.put(f"left/{self.seat.rank}", True)
         except StoreGone:
             pass
 

@@ -1,1 +1,0 @@
-"""A dead job into findings: phases, first faults."""
