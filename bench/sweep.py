@@ -39,6 +39,7 @@ _FAILS: dict[str, int] = {name: i for i, name in enumerate((*SEVERITIES, "none")
 
 def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int:
     """One rank's whole sweep; returns its exit status."""
+    # What the command line alone decides is wrong on all ranks alike; files may differ by host.
     speaks = os.environ.get("RANK", "0") == "0"
     words = sys.argv[1:] if argv is None else list(argv)
     try:
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int
         if options.help is not None:
             print(options.help if speaks else "", file=stdout or sys.stdout, end="")
             return 0
+        speaks = os.environ.get("LOCAL_RANK", "0") == "0"
         return _take_part(options, stdout or sys.stdout)
     except BadInput as error:
         if speaks:
@@ -67,12 +69,16 @@ def _leave_status(words: Sequence[str]) -> None:
 
 def _take_part(options: Options, stdout: TextIO) -> int:
     settings, fabric = _inputs(options)
+    from bench.measure.control import StoreGone
     from bench.measure.stage import Stage  # torch: a bad option is told without waiting for it
 
-    with Stage.open() as stage:
-        if stage.seat.rank != 0:
-            return stage.attend()
-        return _lead(options, settings, fabric, stage, stdout)
+    try:
+        with Stage.open() as stage:
+            if stage.seat.rank != 0:
+                return stage.attend()
+            return _lead(options, settings, fabric, stage, stdout)
+    except StoreGone:
+        raise BadInput("torchrun's store has gone: nothing more could be agreed") from None
 
 
 def _inputs(options: Options) -> tuple[PlanSettings, Fabric | None]:
@@ -123,10 +129,13 @@ def _conduct(
     hosts = stage.facts()
     if fabric is not None:
         expected.check_fabric(fabric, hosts)
-    backend = stage.backend(options.backend, hosts)
+    backend = stage.backend(options.backend)
     found = candidate_search.find(hosts, backend=backend, only=options.interfaces, fabric=fabric)
     hosts, pairs = stage.preflight(found, backend)
-    candidates = reach.settle(found, pairs)
+    candidates = cases.afford(
+        settings, reach.settle(found, pairs), hosts,
+        backend=backend, ranks=stage.seat.ranks, fabric=fabric,
+    )  # fmt: skip
     plan = cases.schedule(
         settings,
         candidates,

@@ -18,12 +18,14 @@ import msgspec
 
 from bench.measure import nccl_log, process
 from bench.measure.control import Control
-from bench.measure.nursery import Nursery, Worker
+from bench.measure.nursery import Barren, Nursery, Worker
 from bench.measure.worker import Request
 from bench.records import Phase, RankOutcome, Sample
 
 Outcome = Literal["ok", "hung", "died", "failed", "lost", "aborted"]
 
+TOLD_TO_STOP = "was told to stop from outside"
+BEAT_S = 2.0  # between two signs of life of a case that goes on
 _POLL_S = 0.02
 _LOOK_S = 0.1  # between two looks for a peer's failure
 _STACKS_S = 0.2  # faulthandler writes within milliseconds; a stopped process never does
@@ -51,6 +53,11 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
         base, per_rank = (6.0, 0.03) if backend == "gloo" else (45.0, 0.1)
         phase = base + per_rank * ranks
         return cls(rendezvous=phase, init=phase, first=phase, midrun=phase, end=phase)
+
+    @property
+    def longest(self) -> float:
+        """The longest that a case can be without a sign of life."""
+        return max(self.rendezvous, self.init, self.first, self.midrun, self.end)
 
     def of(self, phase: Phase) -> float:
         return float(getattr(self, phase))
@@ -86,11 +93,15 @@ class Agent:
                 request, stacks_file=stacks.path, words_file=words.path, log_file=log.path
             )
             asked = time.monotonic()
-            worker = self._nursery.spawn(msgspec.to_builtins(request))
+            try:
+                worker = self._nursery.spawn(msgspec.to_builtins(request))
+            except Barren as barren:
+                self._control.put(f"abort/{number}", request.global_rank)
+                return CaseEnd(rank=self._unborn(request, barren))
             watch = _Watch(asked, deadlines)
-            outcome = self._watch(worker, watch, f"abort/{number}", stop)
+            outcome = self._watch(worker, watch, number, request.rank == 0, stop)
             state = process.state(worker.pid)
-            if outcome in ("hung", "failed", "died"):
+            if outcome != "ok":
                 self._control.put(f"abort/{number}", request.global_rank)
             silent_s = time.monotonic() - watch.moved
             trace = None
@@ -102,6 +113,8 @@ class Agent:
             error = watch.error
             if outcome == "died" and error is None:
                 error = _epitaph(signal_number)
+            if outcome == "aborted" and stop():
+                error = TOLD_TO_STOP
             tail = log.tail(_TAIL_BYTES) or words.tail(_TAIL_BYTES)
             rank = RankOutcome(
                 rank=request.global_rank,
@@ -121,33 +134,47 @@ class Agent:
                 rank=rank,
                 samples=tuple(watch.samples),
                 group_s=watch.group_s,
-                nccl_log=nccl_log.telling(log.tail(_LOG_BYTES) or ""),
+                nccl_log=nccl_log.telling(log.head(_LOG_BYTES) or ""),
                 mapped=watch.mapped,
             )
 
+    def _unborn(self, request: Request, error: Barren) -> RankOutcome:
+        return RankOutcome(
+            rank=request.global_rank, host=self._host, outcome="failed", error=str(error)
+        )
+
     def _watch(
-        self, worker: Worker, watch: _Watch, abort_key: str, stop: Callable[[], bool]
+        self, worker: Worker, watch: _Watch, number: int, beats: bool, stop: Callable[[], bool]
     ) -> Outcome:
-        """Listen until the worker is done, or the deadline, a peer or `stop` says otherwise."""
+        """Listen until the worker is done, or the deadline, a peer or `stop` says otherwise.
+
+        `beats`: this rank tells everybody who waits for the case that it is still going on.
+        """
         # all agents together look for an abort at most 5,000 times a second
         every_s = max(_LOOK_S, self._control.ranks / 5000)
         next_look = time.monotonic() + every_s
+        next_beat = time.monotonic() + BEAT_S
         while True:
             messages, is_open = worker.lines(_POLL_S)
             for message in messages:
                 watch.hear(message)
             now = time.monotonic()
-            if watch.done or watch.error is not None:
-                return "ok" if watch.done else "failed"
-            if not is_open:
-                return "died"
+            if watch.done:
+                return "ok"
             if stop():
                 return "aborted"
+            if watch.error is not None:
+                return "failed"
+            if not is_open:
+                return "died"
+            if beats and now > next_beat:
+                next_beat = now + BEAT_S
+                self._control.add("beat", 1)
             if now > watch.deadline:
                 return "hung"
             if now > next_look:
                 next_look = now + every_s
-                if self._control.has(abort_key):
+                if self._control.has(f"abort/{number}"):
                     return self._last_words(worker, watch)
 
     def _last_words(self, worker: Worker, watch: _Watch) -> Outcome:

@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from bench.measure.agent import CaseEnd, Deadlines
-from bench.measure.control import Control
-from bench.measure.member import Arrival, Layout, Member, Order, Probed
+from bench.measure.agent import TOLD_TO_STOP, CaseEnd, Deadlines
+from bench.measure.control import Control, StoreGone
+from bench.measure.member import Arrival, Layout, Member, Order, Probed, Pulse
 from bench.measure.worker import Ladder
 from bench.records import (
     PHASES,
@@ -42,6 +42,7 @@ class Conductor:
     def __init__(self, control: Control, member: Member) -> None:
         self._control, self._member = control, member
         self._ordered = 0
+        self._leading: list[int] = []  # nodes that report a host's counters
         self.lost: tuple[int, ...] = ()
         self.mapped: dict[str, set[str]] = {}  # host -> library files its workers had mapped
 
@@ -66,6 +67,7 @@ class Conductor:
 
     def lay_out(self, layouts: Mapping[int, Layout]) -> None:
         """Publish each node's layout; this rank's own included."""
+        self._leading = [node for node, layout in layouts.items() if layout.leads]
         for node, layout in layouts.items():
             self._control.put(f"layout/{node}", layout)
 
@@ -92,27 +94,24 @@ class Conductor:
         number, self._ordered = self._ordered, self._ordered + 1
         among = candidate.ranks or tuple(range(self._control.ranks))
         case = msgspec.structs.replace(case, number=number)
-        order = Order(
-            case=case,
-            plan=settings,
-            ladders=tuple(ladders),
-            deadlines=Deadlines.scaled(ranks=len(among), backend=backend),
-        )
+        deadlines = Deadlines.scaled(ranks=len(among), backend=backend)
+        order = Order(case=case, plan=settings, ladders=tuple(ladders), deadlines=deadlines)
         started_at, started = time.time(), time.monotonic()
         self._control.put(f"case/{number}", order)
-        self._member.run(order)
+        own = self._member.run(order)
+        # A rank may still be in its last phase when the others are through.
+        settle_s = self._settle_s + deadlines.end
         ends = self._control.gather(
             [f"end/{number}/{rank}" for rank in among],
             CaseEnd,
-            deadline_s=order.deadlines.midrun + self._settle_s if order.deadlines else 0.0,
-            settle_s=self._settle_s,
+            deadline_s=deadlines.longest + self._settle_s,
+            settle_s=settle_s,
+            alive=Pulse(self._control).moved if own is None else lambda: False,
         )
-        nodes = range(self._member.seat.nodes)
-        evidence = self._control.gather(
-            [f"evidence/{number}/{node}" for node in nodes],
-            HostEvidence,
-            deadline_s=self._settle_s,
-        )
+        ends = [
+            own if rank == self._control.rank else end
+            for rank, end in zip(among, ends, strict=True)
+        ]
         host_of = {rank: host.host for host in hosts for rank in host.ranks}
         outcomes = tuple(
             end.rank
@@ -122,7 +121,14 @@ class Conductor:
             )
             for rank, end in zip(among, ends, strict=True)
         )
-        self.lost = tuple(o.rank for o in outcomes if o.outcome == "lost")
+        evidence = self._control.gather(
+            [f"evidence/{number}/{node}" for node in self._leading],
+            HostEvidence,
+            deadline_s=self._settle_s,
+        )
+        interrupted = self._control.stop() or any(o.error == TOLD_TO_STOP for o in outcomes)
+        if not interrupted:
+            self.lost = tuple(o.rank for o in outcomes if o.outcome == "lost")
         for end in ends:
             if end is not None:
                 self.mapped.setdefault(end.rank.host, set()).update(end.mapped)
@@ -130,7 +136,7 @@ class Conductor:
         first = ends[0]
         return Session(
             case=case,
-            outcome=_outcome(outcomes, interrupted=self._control.stop()),
+            outcome=_outcome(outcomes, interrupted=interrupted),
             phase=_phase(outcomes),
             reason=_reason(outcomes),
             samples=first.samples if first is not None else (),
@@ -141,17 +147,29 @@ class Conductor:
             group_s=first.group_s if first is not None else None,
         )
 
+    def leavers(self) -> tuple[int, ...]:
+        """Ranks that said they were told to stop."""
+        if self._control.add("leaving", 0) == 0:
+            return ()
+        return tuple(r for r in range(self._control.ranks) if self._control.has(f"left/{r}"))
+
     def _farewell(self, rank: int) -> str | None:
         """What a rank that answers no more had said on leaving."""
-        return "was told to stop from outside" if self._control.has(f"left/{rank}") else None
+        try:
+            return TOLD_TO_STOP if self._control.has(f"left/{rank}") else None
+        except StoreGone:
+            return None  # the next order will tell; this session is kept
 
     def _forget(self, number: int, among: Sequence[int]) -> None:
         """Drop a case's keys once everybody has reported: a long night must not fill the store."""
         if self.lost:
             return
         keys = [f"end/{number}/{rank}" for rank in among]
-        keys += [f"evidence/{number}/{node}" for node in range(self._member.seat.nodes)]
-        self._control.drop(keys)
+        keys += [f"evidence/{number}/{node}" for node in self._leading]
+        try:
+            self._control.drop(keys)
+        except StoreGone:
+            pass  # the next order will tell; this session is kept
 
     def finish(self, *, everybody: bool) -> None:
         """Order the end: every member leaves. `everybody` false: some have left before."""

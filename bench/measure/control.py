@@ -1,15 +1,19 @@
 """The control plane: agents speak through torchrun's own TCPStore, never without a deadline.
 
-`TCPStore.get` blocks in C++ where no Python signal handler runs, so every wait is a series of
-short ones. Traffic is O(ranks): each rank writes small keys, rank 0 reads them, and what rank 0
-publishes is read once by each. The store listens where torchrun put it; no port is opened.
+A store call blocks in C++, where no Python signal handler runs, so every wait is a series of short
+ones; and a call that does not come back at all (the store's host lost power: TCP retries for a
+quarter of an hour) ends the process after `CALL_S`. Traffic is O(ranks): each rank writes small
+keys, rank 0 reads them, and what rank 0 publishes is read once by each. No port is opened.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
 
@@ -21,6 +25,7 @@ from bench.records import BadInput
 
 T = TypeVar("T")
 
+CALL_S = 30.0  # a call takes microseconds, or the slice below; beyond this the store is gone
 _SLICE_S = 0.5  # the longest stretch without looking at signals and deadlines
 _POLL_S = 0.01  # between looks at one key that is about to appear
 _CONNECT_S = 60.0  # torchrun starts the store before us; 60 s is its own patience
@@ -44,6 +49,7 @@ class Control:
     def __init__(self, store: Store, address: StoreAddress, *, rank: int, ranks: int) -> None:
         self._store, self.address, self.rank, self.ranks = store, address, rank, ranks
         self.stop: Callable[[], bool] = lambda: False
+        self._called_at: float | None = None
 
     @classmethod
     def from_torchrun(cls) -> Control:
@@ -69,20 +75,49 @@ class Control:
         run = os.environ.get("TORCHELASTIC_RUN_ID", "0")
         restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         prefix = f"bench/{run}/{restart}"
-        address = StoreAddress(host, port, prefix)
-        return cls(PrefixStore(prefix, store), address, rank=rank, ranks=ranks)
+        control = cls(
+            PrefixStore(prefix, store), StoreAddress(host, port, prefix), rank=rank, ranks=ranks
+        )
+        threading.Thread(target=control._guard, daemon=True).start()
+        return control
+
+    def _guard(self) -> None:
+        """End this process when a store call never returns: nothing else can interrupt it."""
+        while True:
+            time.sleep(1.0)
+            called_at = self._called_at
+            if called_at is not None and time.monotonic() - called_at > CALL_S:
+                where = f"{self.address.host}:{self.address.port}"
+                print(
+                    f"fabric-bench: rank {self.rank}: torchrun's store at {where} has not "
+                    f"answered for {CALL_S:g} s: its host is gone or stopped",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                os._exit(1)  # workers and their nursery die with this process
+
+    @contextmanager
+    def _call(self) -> Iterator[None]:
+        self._called_at = time.monotonic()
+        try:
+            yield
+        except (dist.DistError, RuntimeError) as error:
+            raise StoreGone(str(error)) from None
+        finally:
+            self._called_at = None
 
     def put(self, key: str, value: object) -> None:
-        try:
+        with self._call():
             self._store.set(key, msgspec.json.encode(value).decode())
-        except (dist.DistError, RuntimeError) as error:
-            raise StoreGone(str(error)) from None
 
     def has(self, key: str) -> bool:
-        try:
+        with self._call():
             return bool(self._store.check([key]))
-        except (dist.DistError, RuntimeError) as error:
-            raise StoreGone(str(error)) from None
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a counter and return it; 0 reads it."""
+        with self._call():
+            return int(self._store.add(key, amount))
 
     def get(self, key: str, type_: type[T], *, deadline_s: float) -> T | None:
         """The value of `key`; None when it is not there in time, or when we must stop."""
@@ -99,52 +134,54 @@ class Control:
         *,
         deadline_s: float,
         settle_s: float | None = None,
+        alive: Callable[[], bool] = lambda: False,
     ) -> list[T | None]:
         """Values in the order of `keys`, None for those absent when time is up.
 
         With `settle_s`, waiting for the rest ends that long after the last one arrived: one rank
-        that is gone must not cost the whole deadline when all others have answered.
+        that is gone must not cost the whole deadline when all others have answered. While
+        `alive()` is true neither runs out. What is there is read even when we must stop.
         """
         missing = list(range(len(keys)))
         values: list[T | None] = [None] * len(keys)
         end = time.monotonic() + deadline_s
-        while missing and not self.stop():
-            left = end - time.monotonic()
-            wanted = [keys[i] for i in missing]
-            if left <= 0 or self._wait(wanted, min(left, _SLICE_S)):
-                here = missing if left > 0 else [i for i in missing if self.has(keys[i])]
+        while True:
+            stopping, left = self.stop(), end - time.monotonic()
+            everything = [keys[i] for i in missing]
+            patient = left > 0 and not stopping
+            if patient and self._wait(everything, min(left, _SLICE_S)):
+                here = missing
             else:
                 here = [i for i in missing if self.has(keys[i])]
             for i, raw in zip(here, self._read([keys[i] for i in here]), strict=True):
                 values[i] = msgspec.json.decode(raw, type=type_)
             missing = [i for i in missing if values[i] is None]
-            if left <= 0:
-                break
+            if not missing or stopping:
+                return values
+            now = time.monotonic()
             if here and settle_s is not None:
-                end = min(end, time.monotonic() + settle_s)
-        return values
+                end = min(end, now + settle_s)
+            if now >= end:
+                if not alive():
+                    return values
+                end = now + _SLICE_S
 
     def drop(self, keys: Iterable[str]) -> None:
         """Forget keys that everybody has read, so that a long night does not fill the store."""
         for key in keys:
-            try:
+            with self._call():
                 self._store.delete_key(key)
-            except (dist.DistError, RuntimeError) as error:
-                raise StoreGone(str(error)) from None
 
     def _wait(self, keys: list[str], timeout_s: float) -> bool:
-        try:
-            self._store.wait(keys, timedelta(seconds=max(timeout_s, _POLL_S)))
-        except dist.DistStoreError:
-            return False
-        except (dist.DistError, RuntimeError) as error:
-            raise StoreGone(str(error)) from None
+        with self._call():
+            try:
+                self._store.wait(keys, timedelta(seconds=max(timeout_s, _POLL_S)))
+            except dist.DistStoreError:
+                return False
         return True
 
     def _read(self, keys: list[str]) -> list[bytes]:
         if not keys:
             return []
-        try:
+        with self._call():
             return [bytes(value) for value in self._store.multi_get(keys)]
-        except (dist.DistError, RuntimeError) as error:
-            raise StoreGone(str(error)) from None

@@ -5,22 +5,26 @@ The keys of the control plane, all small, each written once (node = torchrun's G
     placement/<rank>  RankPlacement
     facts/<node>   Arrival   the host's facts, and the ports it listens on for the preflight
     layout/<node>  Layout    from rank 0: this host's label, its candidates' settings, its peers
+    beat           a counter that moves while a case goes on
     probed/<node>  Probed    preflight results, and what NCCL answers to each candidate's setting
     case/<n>       Order     from rank 0: the next case, or none: the end
-    end/<n>/<rank>, evidence/<n>/<node>, abort/<n>, left/<rank>, bye
+    end/<n>/<rank>, evidence/<n>/<node>, abort/<n>, leaving (a counter), left/<rank>, bye
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 
 import msgspec
+import torch
+import torch.distributed as dist
 
 from bench.facts import gpus, nccl, placement
 from bench.facts import host as host_facts
 from bench.measure import counters, preflight
-from bench.measure.agent import Agent, Deadlines
+from bench.measure.agent import BEAT_S, Agent, CaseEnd, Deadlines
 from bench.measure.control import Control, StoreGone
 from bench.measure.nursery import Nursery
 from bench.measure.worker import Ladder, Request
@@ -32,8 +36,10 @@ from bench.records import (
     PreflightPair,
 )
 
-_LAYOUT_S = 60.0  # rank 0 gathers everybody's facts first, and gives up on the absent before this
-_NEXT_CASE_S = 180.0  # rank 0 is between cases for milliseconds; a stopped one must not hold us
+# Rank 0 gathers everybody's facts first, and gives up on the absent before this.
+_LAYOUT_S, _LAYOUT_PER_RANK_S = 60.0, 0.1
+_BEATS_MISSED = 5
+_NEXT_CASE_S = 60.0  # without any sign of life; rank 0 is between cases for milliseconds
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +73,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     facts: HostFacts
+    nccl: bool = False  # this node's torch is built with CUDA and NCCL
     ports: dict[str, int] = {}  # address -> the port that answers probes
 
 
@@ -81,6 +88,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     host: str
+    leads: bool  # this node's leading rank stands for the host (a host may have several nodes)
+    ranks: tuple[int, ...]  # of the host
+    shares_gpu: bool
     backend: str
     settings: dict[str, Setting]
     peers: tuple[preflight.Peer, ...] = ()
@@ -96,6 +106,21 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     plan: PlanSettings | None = None
     ladders: tuple[Ladder, ...] = ()
     deadlines: Deadlines | None = None
+
+
+class Pulse:
+    """Whether the case that is going on somewhere still gives signs of life."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._beats, self._at = control.add("beat", 0), time.monotonic()
+
+    def moved(self) -> bool:
+        """True until the beat has stood still for several of its periods."""
+        beats, now = self._control.add("beat", 0), time.monotonic()
+        if beats != self._beats:
+            self._beats, self._at = beats, now
+        return now - self._at < _BEATS_MISSED * BEAT_S
 
 
 class Member:
@@ -129,12 +154,17 @@ class Member:
             if address.scope == "global"
         ]
         self._listener = preflight.Listener({a: a for a in addresses}, facts.identity)
-        ports = self._listener.ports
-        self._control.put(f"facts/{self.seat.node}", Arrival(facts=facts, ports=dict(ports)))
+        arrival = Arrival(
+            facts=facts,
+            nccl=torch.version.cuda is not None and dist.is_nccl_available(),
+            ports=dict(self._listener.ports),
+        )
+        self._control.put(f"facts/{self.seat.node}", arrival)
 
     def learn(self) -> Layout | None:
         """This host's layout; None when rank 0 ended the sweep or never answered."""
-        self._layout = self._control.get(f"layout/{self.seat.node}", Layout, deadline_s=_LAYOUT_S)
+        deadline_s = _LAYOUT_S + _LAYOUT_PER_RANK_S * self.seat.ranks
+        self._layout = self._control.get(f"layout/{self.seat.node}", Layout, deadline_s=deadline_s)
         return self._layout
 
     def probe(self) -> None:
@@ -157,11 +187,13 @@ class Member:
         """
         number = 0
         while not self._stop():
-            order = self._control.get(f"case/{number}", Order, deadline_s=_NEXT_CASE_S)
+            order = self._next(number)
             if order is None:
-                if self._stop() or self._control.has("bye"):
+                if self._stop():
+                    break
+                if self._control.has("bye"):
                     return None
-                return f"rank 0 gave no order for {_NEXT_CASE_S:g} s: it has stopped or is gone"
+                return f"rank 0 gave no sign of life for {_NEXT_CASE_S:g} s: it is stopped or gone"
             if order.case is None:
                 return None
             self.run(order)
@@ -169,24 +201,53 @@ class Member:
         self.leave()
         return None
 
-    def run(self, order: Order) -> None:
-        """This rank's part of one case: worker, outcome, and the host's counters around it."""
+    def _next(self, number: int) -> Order | None:
+        """The next order. Others' cases may take long: as long as they beat, this rank waits."""
+        return self._control.gather(
+            [f"case/{number}"], Order, deadline_s=_NEXT_CASE_S, alive=Pulse(self._control).moved
+        )[0]
+
+    def run(self, order: Order) -> CaseEnd | None:
+        """This rank's part of one case: worker, outcome, and the host's counters around it.
+
+        What this rank reports is also returned; None where it has no part in the case.
+        """
         case, layout = order.case, self._layout
         assert case is not None and layout is not None and order.plan and order.deadlines
         setting = layout.settings[case.candidate]
         among = setting.ranks or tuple(range(self.seat.ranks))
-        before = self._counters() if self.seat.leads else None
-        log: tuple[str, ...] = ()
+        counts = self.seat.leads and layout.leads
+        before = self._counters() if counts else None
+        end: CaseEnd | None = None
         if self.seat.rank in among:
             request = self._request(order, setting, among)
             agent = Agent(self._control, self._nursery, layout.host)
             end = agent.run(case.number, request, order.deadlines, self._stop)
-            log = end.nccl_log
-            self._control.put(f"end/{case.number}/{self.seat.rank}", end)
+            # one log a host is enough, and the host's leader has its own
+            speaks = not counts and self.seat.rank == min(set(among) & set(layout.ranks))
+            told = end if speaks else msgspec.structs.replace(end, nccl_log=())
+            self._control.put(f"end/{case.number}/{self.seat.rank}", told)
         if before is not None:
+            log = end.nccl_log if end is not None else self._log_of_others(order, among)
             evidence = counters.difference(before, self._counters(), layout.host)
             evidence = msgspec.structs.replace(evidence, nccl_log=log)
             self._control.put(f"evidence/{case.number}/{self.seat.node}", evidence)
+        return end
+
+    def _log_of_others(self, order: Order, among: tuple[int, ...]) -> tuple[str, ...]:
+        """Wait for this host's ranks that take part; the log that one of them sent."""
+        case, layout, deadlines = order.case, self._layout, order.deadlines
+        assert case is not None and layout is not None and deadlines is not None
+        mine = sorted(set(among) & set(layout.ranks))
+        if not mine:
+            return ()
+        ends = self._control.gather(
+            [f"end/{case.number}/{rank}" for rank in mine],
+            CaseEnd,
+            deadline_s=deadlines.longest,
+            alive=Pulse(self._control).moved,
+        )
+        return next((end.nccl_log for end in ends if end is not None and end.nccl_log), ())
 
     def _counters(self) -> counters.Snapshot:
         """This host's counters; the GPUs' too where they are measured (NVML takes its time)."""
@@ -201,8 +262,8 @@ class Member:
             rank=among.index(self.seat.rank),
             ranks=len(among),
             global_rank=self.seat.rank,
-            local_rank=self.seat.local_rank,
-            local_ranks=self.seat.local_ranks,
+            local_rank=layout.ranks.index(self.seat.rank),
+            shares_gpu=layout.shares_gpu,
             backend=layout.backend,
             environment=setting.environment,
             store_host=store.host,
@@ -217,6 +278,7 @@ class Member:
         """Tell rank 0 that this rank was ended from outside, if it can still be told."""
         try:
             self._control.put(f"left/{self.seat.rank}", True)
+            self._control.add("leaving", 1)
         except StoreGone:
             pass
 

@@ -6,7 +6,8 @@ store or thread; the nursery then forks a worker per request. multiprocessing's 
 the same but imports torch a second time per rank, which four hosts on two cores feel.
 
 The socket between agent and nursery carries one JSON line per request (with the write end of the
-worker's pipe attached) and one per event: {"started": pid} or {"ended": pid, "status": n}.
+worker's pipe attached) and one per event: {"started": pid, "request": n} or {"ended": pid,
+"status": n}.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import os
 import select
 import signal
 import socket
+import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +58,10 @@ class Worker:
         os.close(self.pipe)
 
 
+class Barren(Exception):
+    """The nursery forks no more: it was killed, stopped, or the machine has no room."""
+
+
 class Nursery:
     """Forks at construction. `serve(request)` runs in each worker, with stdin closed."""
 
@@ -64,35 +71,63 @@ class Nursery:
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
+            code = 1
             try:
                 _tend(theirs, agent, serve)
+                code = 0
             finally:
-                os._exit(0)
+                if code:
+                    traceback.print_exc()
+                os._exit(code)
         theirs.close()
         self._socket, self._buffer = ours, b""
         self._workers: dict[int, Worker] = {}
+        self._ended: dict[int, int] = {}  # pid -> status of one whose start is still to be read
+        self._requests = 0
 
     def spawn(self, request: dict[str, Any]) -> Worker:
-        """A worker for `request`; raises TimeoutError when the nursery does not answer."""
+        """A worker for `request`; raises Barren when none is forked in time."""
+        self._requests += 1
+        self._ended.clear()
         read_end, write_end = os.pipe()
         try:
-            line = json.dumps(request).encode() + b"\n"
+            line = json.dumps([self._requests, request]).encode() + b"\n"
             socket.send_fds(self._socket, [line], [write_end])
+            end = time.monotonic() + _START_DEADLINE_S
+            while (left := end - time.monotonic()) > 0:
+                for event in self._events(left):
+                    worker = self._started(event, read_end)
+                    if worker is not None:
+                        return worker
+            raise Barren(f"no worker was forked within {_START_DEADLINE_S:g} s")
+        except OSError as error:
+            os.close(read_end)
+            raise Barren(f"no worker can be forked: {error}") from None
+        except Barren:
+            os.close(read_end)
+            raise
         finally:
             os.close(write_end)
-        pid = None
-        while pid is None:
-            events = self._events(_START_DEADLINE_S)
-            if not events:
-                raise TimeoutError(f"no worker was forked within {_START_DEADLINE_S:g} s")
-            pid = next((e["started"] for e in events if "started" in e), None)
-        worker = self._workers[pid] = Worker(pid, read_end)
-        return worker
+
+    def _started(self, event: dict[str, int], pipe: int) -> Worker | None:
+        """The worker of the latest request; one that comes too late for its own is ended."""
+        if event.get("request") == self._requests:
+            worker = Worker(event["started"], pipe)
+            worker.status = self._ended.pop(worker.pid, None)  # both events in one read
+            if worker.status is None:
+                self._workers[worker.pid] = worker
+            return worker
+        if "started" in event:
+            Worker(event["started"], -1).signal(signal.SIGKILL)
+        return None
 
     def reap(self, worker: Worker, timeout_s: float) -> int | None:
         """The worker's wait status, waiting up to `timeout_s` for it; None while it lives."""
         if worker.status is None:
-            self._events(timeout_s)
+            try:
+                self._events(timeout_s)
+            except (Barren, OSError):
+                return None  # whoever forks next is told
         return worker.status
 
     def _events(self, timeout_s: float) -> list[dict[str, int]]:
@@ -100,12 +135,17 @@ class Nursery:
             return []
         data = self._socket.recv(1 << 16)
         if not data:
-            raise TimeoutError("the process that forks workers has ended")
+            raise Barren("the process that forks workers has ended")
         *complete, self._buffer = (self._buffer + data).split(b"\n")
         events: list[dict[str, int]] = [json.loads(line) for line in complete]
         for event in events:
-            if "ended" in event and event["ended"] in self._workers:
-                self._workers.pop(event["ended"]).status = event["status"]
+            if "ended" not in event:
+                continue
+            worker = self._workers.pop(event["ended"], None)
+            if worker is not None:
+                worker.status = event["status"]
+            else:
+                self._ended[event["ended"]] = event["status"]
         return events
 
     def close(self) -> None:
@@ -146,21 +186,23 @@ def _tend(link: socket.socket, agent: int, serve: Callable[[dict[str, Any], int]
         assert len(buffer) < _LINE_LIMIT, "a request longer than a megabyte"
         while b"\n" in buffer:
             line, _, buffer = buffer.partition(b"\n")
+            number, request = json.loads(line)
             pipe = fds.pop(0)
             pid = os.fork()
             if pid == 0:
                 _become_worker(link, (wake_r, wake_w), me)
-                serve(json.loads(line), pipe)
+                serve(request, pipe)
                 os._exit(0)
             os.close(pipe)
-            link.sendall(json.dumps({"started": pid}).encode() + b"\n")
+            _tell(link, {"started": pid, "request": number})
 
 
 def _become_worker(link: socket.socket, wake: tuple[int, int], nursery: int) -> None:
     signal.set_wakeup_fd(-1)
     process.die_with_parent(nursery)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)
+    # SIGTERM and SIGINT stay ignored: torchrun sends them to the whole session, and a worker that
+    # dies of one would look like a rank that was killed. The agent ends it.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     link.close()
     for descriptor in wake:
         os.close(descriptor)
@@ -174,4 +216,8 @@ def _report_ends(link: socket.socket) -> None:
             return
         if pid == 0:
             return
-        link.sendall(json.dumps({"ended": pid, "status": status}).encode() + b"\n")
+        _tell(link, {"ended": pid, "status": status})
+
+
+def _tell(link: socket.socket, event: dict[str, int]) -> None:
+    link.sendall(json.dumps(event).encode() + b"\n")

@@ -38,15 +38,21 @@ class Roster:
         for node, host in self._host_of.items():
             if self._leader.setdefault(host, node) == node:
                 self._ports[host] = came[node].ports
+        self.with_nccl = {label[a.facts.identity] for a in came.values() if a.nccl}
         self.silent = tuple(node for node, arrival in enumerate(arrived) if arrival is None)
 
     def layouts(self, candidates: Sequence[Candidate], backend: Backend) -> dict[int, Layout]:
         """What each node is told: its host's label, its settings, and whom its leader probes."""
         identities = {host.host: host.identity for host in self.hosts}
+        ranks = {host.host: host.ranks for host in self.hosts}
+        gpus = {host.host: len(host.gpus) for host in self.hosts}
         peers = peers_of(candidates, self._ports, identities)
         return {
             node: Layout(
                 host=host,
+                leads=node == self._leader[host],
+                ranks=ranks[host],
+                shares_gpu=len(ranks[host]) > gpus[host] > 0,
                 backend=backend,
                 settings=_settings(host, candidates),
                 peers=peers.get(host, ()) if node == self._leader[host] else (),
@@ -59,9 +65,9 @@ class Roster:
     ) -> tuple[tuple[HostFacts, ...], tuple[PreflightPair, ...], tuple[str, ...]]:
         """Hosts with NCCL's answers added, all probes, and the hosts that sent none."""
         answers = {
-            self._host_of[node]: one.choices
-            for node, one in enumerate(probed)
-            if one is not None and node in self._host_of
+            host: one.choices
+            for host, node in self._leader.items()
+            if (one := probed[node]) is not None
         }
         hosts = tuple(
             msgspec.structs.replace(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
-import torch
 
 from bench.measure import process, worker
+from bench.measure.agent import TOLD_TO_STOP
 from bench.measure.conductor import Conductor
 from bench.measure.control import Control, StoreGone
 from bench.measure.ladders import Ladders
@@ -46,7 +46,7 @@ class Stage:
         self._member = Member(seat, control, nursery, self._stopped)
         self._conductor = Conductor(control, self._member)
         self._missing: list[str] = []  # what makes the run incomplete
-        self._dropped: list[str] = []  # sessions that the budget had no room for
+        self._dropped: list[Case] = []  # sessions that the budget had no room for
         self._silent_hosts: tuple[str, ...] = ()
         self._dismissed = False
 
@@ -93,10 +93,12 @@ class Stage:
         everybody: bool | None = True
         try:
             self._member.arrive()
-            if self._member.learn() is None:
-                return 0 if self._control.has("bye") or self._stopped() else 1
-            self._member.probe()
-            said = self._member.attend()
+            if self._member.learn() is not None:
+                self._member.probe()
+                said = self._member.attend()
+            else:
+                ended = self._stopped() or self._control.has("bye")
+                said = None if ended else "rank 0 gave no layout: it is stopped or gone"
             everybody = self._control.peek("bye", bool)
         except StoreGone:
             said = (
@@ -112,6 +114,8 @@ class Stage:
         """Every host's facts, labels made unique; nodes that stayed silent end up in missing()."""
         self._member.arrive()
         arrived = self._conductor.arrivals()
+        if not any(arrived):
+            raise BadInput(f"{self._told_by} ended the sweep before anything was known")
         self._roster = Roster(arrived, self._conductor.placements())
         if not self._stopped():
             self._missing += [
@@ -120,14 +124,20 @@ class Stage:
             ]
         return self._roster.hosts
 
-    def backend(self, wanted: Backend | None, hosts: Sequence[HostFacts]) -> Backend:
-        """nccl where every host has a GPU, else gloo; BadInput when nccl is wanted without."""
-        without = [host.host for host in hosts if not host.gpus]
-        if wanted == "nccl" and (without or not torch.cuda.is_available()):
-            raise BadInput(f"--backend nccl needs a GPU on every host; none on {without[0]}")
-        if wanted is not None:
-            return wanted
-        return "gloo" if without or not torch.cuda.is_available() else "nccl"
+    def backend(self, wanted: Backend | None) -> Backend:
+        """nccl where every host has a GPU and a torch with NCCL, else gloo; BadInput where nccl
+        is wanted and cannot be."""
+        unable = [
+            host.host
+            for host in self._roster.hosts
+            if not host.gpus or host.host not in self._roster.with_nccl
+        ]
+        if wanted == "nccl" and unable:
+            raise BadInput(
+                "--backend nccl needs a GPU and a torch built with NCCL on every host; "
+                f"{unable[0]} lacks one of them"
+            )
+        return wanted or ("gloo" if unable else "nccl")
 
     def preflight(
         self, candidates: Sequence[Candidate], backend: Backend
@@ -158,19 +168,18 @@ class Stage:
         by_name = {candidate.name: candidate for candidate in report.candidates}
         ladders = Ladders(plan)
         given_up: set[str] = set()
-        durations: list[float] = []
+        took_s: dict[str, float] = {}
         for case in plan.cases:
+            if self._left():
+                return
             candidate = by_name[case.candidate]
             if candidate.outcome != "planned" or candidate.name in given_up:
                 continue
             elapsed = time.monotonic() - began
-            mean_s = sum(durations) / len(durations) if durations else 0.0
-            if not cases.fits(plan, case, elapsed_s=elapsed, mean_case_s=mean_s):
-                self._dropped.append(
-                    f"the budget of {plan.settings.budget_s:g} s was spent after {elapsed:.0f} s; "
-                    f"session {case.session + 1} of {case.candidate} and what follows was not run"
-                )
-                return
+            case_s = took_s.get(candidate.name, 0.0)
+            if not cases.fits(plan, case, elapsed_s=elapsed, mean_case_s=case_s):
+                self._dropped.append(case)
+                continue
             starting(case)
             try:
                 session = self._conductor.run(
@@ -180,19 +189,27 @@ class Stage:
             except StoreGone:
                 self._missing.append("torchrun's store has gone: the sweep ended there")
                 return
-            durations.append(session.duration_s)
+            took_s[candidate.name] = session.duration_s
             ladders.learn(session)
             killed = any(rank.outcome == "died" for rank in session.ranks)
             if session.outcome in ("hung", "failed") and not killed:
                 given_up.add(candidate.name)  # it would only fail the same way again
             yield session
-            if self._told_by is not None:
-                self._missing.append(f"{self._told_by} ended the sweep")
-                return
             if self._conductor.lost:
                 ranks = ", ".join(str(rank) for rank in self._conductor.lost)
                 self._missing.append(f"rank {ranks} stopped answering: the sweep ended there")
                 return
+
+    def _left(self) -> bool:
+        """Whether this rank, or another, was told to leave; missing() then says so."""
+        if self._told_by is not None:
+            self._missing.append(f"{self._told_by} ended the sweep")
+            return True
+        leavers = self._conductor.leavers()
+        if leavers:
+            ranks = ", ".join(str(rank) for rank in leavers)
+            self._missing.append(f"rank {ranks} {TOLD_TO_STOP}: the sweep ended there")
+        return bool(leavers)
 
     def _absent(self, report: Report) -> Session:
         """What stands for the sweep when not everybody came: no group of all ranks can form."""
@@ -227,7 +244,12 @@ class Stage:
 
     def missing(self) -> tuple[str, ...]:
         """Sentences: what was not measured, and why."""
-        return (*self._missing, *self._dropped)
+        if not self._dropped:
+            return tuple(self._missing)
+        whose = dict.fromkeys(case.candidate for case in self._dropped)
+        count = len(self._dropped)
+        sessions = f"{count} session{'s' if count > 1 else ''} of {', '.join(whose)}"
+        return (*self._missing, f"the budget had no room for {sessions}")
 
     def dismiss(self) -> None:
         """Let all members go; may be called again."""

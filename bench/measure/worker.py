@@ -9,6 +9,7 @@ or {"error"}. The worker never gives up by itself: deadlines are the agent's.
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 import re
 import signal
@@ -53,8 +54,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     rank: int  # within the case's group
     ranks: int
     global_rank: int
-    local_rank: int
-    local_ranks: int = 1
+    local_rank: int  # on this host
+    shares_gpu: bool = False  # more ranks than GPUs on this host
     backend: str
     environment: dict[str, str | None]
     store_host: str
@@ -150,13 +151,11 @@ def _session(request: Request, voice: Voice) -> None:
     for ladder in request.ladders:
         fitted: list[int] = []
         medians: list[float] = []
-        for size in sorted((*ladder.sizes_bytes, *ladder.held_out)) if ladder.ends_early else (
-            *ladder.sizes_bytes,
-            *ladder.held_out,
-        ):  # fmt: skip
+        sizes = sorted((*ladder.sizes_bytes, *ladder.held_out))
+        for size, after in itertools.pairwise((*sizes, sizes[0])):
             sample = _cell(request, ladder, size, place, clock, group, voice, expect_s)
-            # the next size is two steps up at most (the other collective starts anew, lower)
-            expect_s = max(_FIRST_S, 4 * _median(sample.times_s))
+            growth = after / size if size else 1.0  # a barrier has no size
+            expect_s = max(_FIRST_S, 2 * growth * _median(sample.times_s))
             if first:
                 voice.phase("midrun")
                 voice.say({"mapped": libraries.mapped()})
@@ -185,12 +184,17 @@ def _prepare_nccl(request: Request) -> None:
     the bootstrap interface, and has crashed (2.26, 2.27): it is off for a benchmark.
     """
     os.environ["NCCL_DEBUG"] = "INFO"
-    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET,GRAPH,TUNING"
+    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET,GRAPH"
     if request.log_file is not None:
         os.environ["NCCL_DEBUG_FILE"] = request.log_file
     os.environ.setdefault("NCCL_RAS_ENABLE", "0")
-    if request.local_ranks > torch.cuda.device_count():
-        os.environ.setdefault("NCCL_HOSTID", f"rank{request.global_rank}")
+    if request.shares_gpu:
+        for name, value in (
+            ("NCCL_HOSTID", f"rank{request.global_rank}"),
+            ("NCCL_NVLS_ENABLE", "0"),
+            ("NCCL_MAX_CTAS", "4"),  # ranks that share a GPU also share its multiprocessors
+        ):
+            os.environ.setdefault(name, value)
 
 
 def _meet(request: Request) -> Store:
@@ -212,6 +216,8 @@ def _join(request: Request, store: Store) -> Place:
     device = torch.device("cpu")
     if request.backend == "nccl":
         count = torch.cuda.device_count()
+        if count == 0:
+            raise RuntimeError("torch sees no GPU here (CUDA_VISIBLE_DEVICES, driver)")
         device = torch.device("cuda", request.local_rank % count)
         torch.cuda.set_device(device)
     dist.init_process_group(

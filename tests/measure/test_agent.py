@@ -196,6 +196,31 @@ def test_workers_die_with_their_agent() -> None:
     assert [process.state(pid) in (None, "Z") for pid in pids] == [True, True]
 
 
+def test_a_dead_nursery_is_a_failure_of_its_rank_and_not_of_the_agent() -> None:
+    pair = Pair()
+    os.kill(pair.nurseries[1].pid, signal.SIGKILL)
+    os.waitpid(pair.nurseries[1].pid, 0)
+    started = time.monotonic()
+    first, second = pair.run()
+    assert first is not None and second is not None
+    assert second.rank.outcome == "failed" and "fork" in (second.rank.error or "")
+    assert first.rank.outcome == "aborted"
+    assert time.monotonic() - started < QUICK.rendezvous
+    pair.nurseries[0].close()
+
+
+def test_a_worker_that_ends_at_once_keeps_its_status() -> None:
+    nursery = Nursery(lambda message, pipe: os.kill(os.getpid(), signal.SIGKILL))
+    for _ in range(50):
+        worker = nursery.spawn({})
+        end = time.monotonic() + 5
+        while nursery.reap(worker, 0.05) is None and time.monotonic() < end:
+            pass
+        assert worker.status is not None and os.WTERMSIG(worker.status) == signal.SIGKILL
+        worker.close()
+    nursery.close()
+
+
 def test_deadlines_grow_with_the_number_of_ranks() -> None:
     few, many = (Deadlines.scaled(ranks=n, backend="gloo") for n in (4, 4096))
     assert all(a < b for a, b in zip(msgspec.structs.astuple(few), msgspec.structs.astuple(many),
