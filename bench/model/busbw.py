@@ -1,33 +1,13 @@
 """Bus bandwidth factors: what turns bytes over time into a figure to hold against a wire.
 
-In: a collective's name and the number of ranks. Out: busbw / algbw, as nccl-tests defines it
-(its doc/PERFORMANCE.md): the share of the buffer that has to cross each rank's own link. Size is
-the total buffer for all_gather, reduce_scatter, all_to_all, gather and scatter.
+In: a collective's name and the number of ranks. Out: busbw / algbw, as nccl-tests defines it:
+the share of the buffer that has to cross each rank's own link (bench.plan.volumes).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from bench.plan.volumes import WIRE_SHARES
 from bench.records import BadInput
-
-
-def _others(ranks: int) -> float:
-    return (ranks - 1) / ranks
-
-
-FACTORS: dict[str, Callable[[int], float]] = {
-    "all_reduce": lambda ranks: 2 * _others(ranks),
-    "all_gather": _others,
-    "reduce_scatter": _others,
-    "all_to_all": _others,
-    "gather": _others,
-    "scatter": _others,
-    "broadcast": lambda ranks: 1.0,
-    "reduce": lambda ranks: 1.0,
-    "send_recv": lambda ranks: 1.0,
-    "barrier": lambda ranks: 0.0,  # moves no payload
-}
 
 
 def factor(collective: str, ranks: int) -> float:
@@ -38,7 +18,7 @@ def factor(collective: str, ranks: int) -> float:
     """
     if ranks < 1:
         raise BadInput(f"a collective needs at least 1 rank, not {ranks}")
-    if collective not in FACTORS:
-        known = ", ".join(sorted(FACTORS))
+    if collective not in WIRE_SHARES:
+        known = ", ".join(sorted(WIRE_SHARES))
         raise BadInput(f"no collective is called {collective!r}; known are {known}")
-    return FACTORS[collective](ranks)
+    return WIRE_SHARES[collective](ranks)

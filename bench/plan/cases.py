@@ -1,18 +1,23 @@
 """The order of work, and what it will cost: candidates × sessions, shuffled and interleaved.
 
-In: plan settings and candidates. Out: a Plan whose rounds hold every candidate once each, so that
-slow drift of a machine or a neighbour's traffic falls on all alike, and its cost in seconds and
-GPU hours. BadInput where the settings make no sense or the budget allows no session.
+In: plan settings and candidates. Out: the candidates that the budget has room for, and a Plan
+whose rounds hold each of them once, so that slow drift of a machine or a neighbour's traffic falls
+on all alike, with its cost in seconds and GPU hours. BadInput where the settings make no sense or
+the budget has no room for a comparison.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from difflib import get_close_matches
 
+import msgspec
+
+from bench.plan.cost import FIXED_S, costs_s, gpu_hours, rate_of
 from bench.plan.naming import expected_network
-from bench.plan.sizes import format_bytes, held_out, ladder, parse_bytes
+from bench.plan.sizes import format_bytes, ladder, parse_bytes
+from bench.plan.volumes import COLLECTIVES, DTYPES
 from bench.records import (
     Backend,
     BadInput,
@@ -24,26 +29,6 @@ from bench.records import (
     PlanSettings,
 )
 
-# Bytes each rank sends per byte of size in a ring of n; what nccl-tests calls the busbw factor.
-_WIRE: Mapping[str, tuple[int, bool]] = {  # (multiple, times (n - 1) / n)
-    "all_reduce": (2, True),
-    "all_gather": (1, True),
-    "reduce_scatter": (1, True),
-    "all_to_all": (1, True),
-    "broadcast": (1, False),
-    "send_recv": (1, False),
-    "barrier": (0, False),
-}
-COLLECTIVES = tuple(_WIRE)
-DTYPES = ("float32", "float16", "bfloat16", "float64", "int32", "int64", "uint8")
-
-# What a sweep spends besides its cells; measured in the lab for gloo, supposed for NCCL (a CUDA
-# context and the topology search of every fresh process take seconds).
-FIXED_S = 8.0  # facts, preflight, fit, judgement, page
-WORKER_S = {"gloo": 0.15, "nccl": 3.0}
-GROUP_S = {"gloo": 0.05, "nccl": 1.5}
-GROUP_S_PER_RANK = {"gloo": 0.004, "nccl": 0.02}
-WARMUP = 1.2  # warm-up calls, agreement on when to stop and value checks, per measured second
 CLOSING_S = 4.0  # of the budget, kept for fit, judgement and page
 
 
@@ -92,6 +77,50 @@ def _known(names: Sequence[str], known: Sequence[str], what: str) -> None:
             raise BadInput(f"unknown {what} {name!r}; {hint}")
 
 
+def afford(
+    settings: PlanSettings,
+    candidates: Sequence[Candidate],
+    hosts: Sequence[HostFacts],
+    *,
+    backend: Backend,
+    ranks: int,
+    fabric: Fabric | None = None,
+) -> tuple[Candidate, ...]:
+    """The candidates, in their order; those of which not one session has room have outcome
+    "skipped" and say so.
+
+    What fits is kept: the default, socket networks (data networks first, then by claimed rate),
+    RDMA over all rails, GPU paths, single rails. BadInput when the default and one network do not
+    fit into the budget of seconds or GPU hours.
+    """
+    validate(settings)
+    planned = _planned(candidates)
+    costs = costs_s(settings, planned, hosts, backend, ranks, fabric)
+    limit_s, limit = _limit(settings, backend, ranks)
+    spent_s, kept = FIXED_S, set[str]()
+    for candidate in sorted(planned, key=lambda c: _urgency(c, hosts, fabric)):
+        if spent_s + costs[candidate.name] <= limit_s:
+            spent_s += costs[candidate.name]
+            kept.add(candidate.name)
+    least_s = _least_s(planned, costs, kept)
+    if least_s is not None:
+        hours = f" ({gpu_hours(ranks, least_s):.2g} GPU hours)" if backend == "nccl" else ""
+        largest = format_bytes(parse_bytes(settings.max_bytes))
+        raise BadInput(
+            f"plan {settings.name!r} needs about {least_s:.0f} s{hours} for one session of the "
+            f"default and of one network, more than the {limit}; sweep fewer collectives or sizes "
+            f"below {largest}, or raise it"
+        )
+    return tuple(
+        candidate
+        if candidate.outcome != "planned" or candidate.name in kept
+        else msgspec.structs.replace(
+            candidate, outcome="skipped", reason=f"no room in the {limit}"
+        )
+        for candidate in candidates
+    )
+
+
 def schedule(
     settings: PlanSettings,
     candidates: Sequence[Candidate],
@@ -106,34 +135,29 @@ def schedule(
     candidate once per round, in a new order drawn from `seed`.
 
     `estimate_s` counts wall seconds from the facts to the report; `gpu_hours` is that times
-    `ranks`, None over gloo. BadInput when not even one session of each candidate fits the budget.
+    `ranks`, None over gloo. More sessions than fit are no error: the estimate is rough, and `fits`
+    leaves out what there is no time for.
     """
     validate(settings)
-    planned = [candidate for candidate in candidates if candidate.outcome == "planned"]
+    planned = _planned(candidates)
     draw = random.Random(seed)
     cases: list[Case] = []
     for session in range(settings.sessions):
         for candidate in draw.sample(planned, len(planned)):
             cases.append(Case(number=len(cases), candidate=candidate.name, session=session))
-    sizes = ladder(settings, ranks)
-    rates = {c.name: _rate(c, hosts, fabric) for c in planned}
-    round_s = sum(
-        _case_s(settings, sizes, rates[c.name], len(c.ranks) or ranks, backend) for c in planned
-    )
-    estimate_s = FIXED_S + settings.sessions * round_s
-    plan = Plan(
+    costs = costs_s(settings, planned, hosts, backend, ranks, fabric)
+    estimate_s = FIXED_S + settings.sessions * sum(costs.values())
+    return Plan(
         settings=settings,
         backend=backend,
         ranks=ranks,
         hosts=len(hosts),
         seed=seed,
-        sizes_bytes=sizes,
+        sizes_bytes=ladder(settings, ranks),
         cases=tuple(cases),
         estimate_s=round(estimate_s, 1),
-        gpu_hours=round(_gpu_hours(ranks, estimate_s), 4) if backend == "nccl" else None,
+        gpu_hours=round(gpu_hours(ranks, estimate_s), 4) if backend == "nccl" else None,
     )
-    _refuse_what_cannot_fit(plan, FIXED_S + round_s)
-    return plan
 
 
 def fits(plan: Plan, case: Case, *, elapsed_s: float, mean_case_s: float) -> bool:
@@ -148,73 +172,50 @@ def fits(plan: Plan, case: Case, *, elapsed_s: float, mean_case_s: float) -> boo
         return True
     ends_s = elapsed_s + mean_case_s + CLOSING_S
     limit = plan.settings.gpu_hours
-    if plan.backend == "nccl" and limit is not None and _gpu_hours(plan.ranks, ends_s) > limit:
+    if plan.backend == "nccl" and limit is not None and gpu_hours(plan.ranks, ends_s) > limit:
         return False
     return ends_s <= plan.settings.budget_s
 
 
-def _gpu_hours(ranks: int, seconds: float) -> float:
-    return ranks * seconds / 3600
+# ------------------------------------------------------------------------------------ choice
 
 
-def _case_s(
-    settings: PlanSettings, sizes: Sequence[int], rate: float | None, ranks: int, backend: Backend
-) -> float:
-    """Seconds of one case. Without a known rate every cell takes its nominal time; on a slow
-    network the few iterations it must have take longer."""
-    cells_s = sum(
-        _cells_s(settings, sizes, _wire_share(collective, ranks), rate)
-        for collective in settings.collectives
-    )
-    group_s = GROUP_S[backend] + GROUP_S_PER_RANK[backend] * ranks
-    return WORKER_S[backend] + group_s + WARMUP * cells_s
+def _planned(candidates: Sequence[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.outcome == "planned"]
 
 
-def _wire_share(collective: str, ranks: int) -> float:
-    multiple, shared = _WIRE[collective]
-    return multiple * ((ranks - 1) / ranks if shared else 1)
-
-
-def _cells_s(
-    settings: PlanSettings, sizes: Sequence[int], wire_share: float, rate: float | None
-) -> float:
-    total = 0.0
-    for size in sorted({*sizes, *(held_out(sizes) if settings.held_out else ())}):
-        call_s = size * wire_share / rate if rate else 0.0
-        total += max(settings.cell_s, settings.min_iterations * call_s)
-        if settings.early_stop and call_s > settings.cell_s:
-            break  # four sizes of pure transfer lie below: the plateau is known by then
-    return total
-
-
-def _rate(candidate: Candidate, hosts: Sequence[HostFacts], fabric: Fabric | None) -> float | None:
-    """Bytes per second that the fabric file expects or the slowest port claims; None where nobody
-    says. Virtual interfaces claim nothing."""
+def _urgency(
+    candidate: Candidate, hosts: Sequence[HostFacts], fabric: Fabric | None
+) -> tuple[int, int, float]:
+    """What is measured first where not everything can be: what users get, then what they could
+    have instead, then what explains it. Smaller is more urgent."""
+    if candidate.kind == "default":
+        return 0, 0, 0.0
+    if candidate.kind == "gpu-path":
+        return 3, 0, 0.0
+    if candidate.transport == "rdma":
+        return (4 if candidate.ranks else 2), 0, 0.0
     expected = expected_network(fabric, candidate.interfaces, candidate.addresses)
-    if expected is not None and expected.rate_gbps:
-        return expected.rate_gbps * 1e9 / 8
-    claims = [
-        card.speed_mbit
-        for host in hosts
-        for card in host.interfaces
-        if card.kind in ("physical", "bond")
-        and card.speed_mbit
-        and card.name in candidate.interfaces.get(host.host, "").split("+")
-    ]
-    return min(claims) * 1e6 / 8 if claims else None
+    role = 1 if expected is None else 0 if expected.role == "data" else 2
+    return 1, role, -(rate_of(candidate, hosts, fabric) or 0.0)
 
 
-def _refuse_what_cannot_fit(plan: Plan, once_s: float) -> None:
-    """One session of every candidate is the least that makes a report. More sessions than fit are
-    no error: the estimate is rough, and `fits` leaves out what there is no time for."""
-    settings = plan.settings
-    largest = format_bytes(parse_bytes(settings.max_bytes))
-    less = f"sweep fewer candidates, fewer collectives or sizes below {largest}"
-    who = f"one session of plan {settings.name!r} needs about"
-    if once_s > settings.budget_s:
-        limit = f"{once_s:.0f} s and the budget is {settings.budget_s:g} s"
-        raise BadInput(f"{who} {limit}; {less}, or raise it")
-    hours = _gpu_hours(plan.ranks, once_s)
-    if plan.backend == "nccl" and settings.gpu_hours is not None and hours > settings.gpu_hours:
-        limit = f"{hours:.2g} GPU hours and gpu_hours is {settings.gpu_hours:g}"
-        raise BadInput(f"{who} {limit}; {less}, or raise it")
+def _limit(settings: PlanSettings, backend: Backend, ranks: int) -> tuple[float, str]:
+    """The tighter limit in seconds, and what it is called."""
+    hours = settings.gpu_hours
+    if backend == "nccl" and hours is not None and gpu_hours(ranks, settings.budget_s) > hours:
+        return hours * 3600 / ranks, f"budget of {hours:g} GPU hours"
+    return settings.budget_s, f"budget of {settings.budget_s:g} s"
+
+
+def _least_s(
+    planned: Sequence[Candidate], costs: Mapping[str, float], kept: Set[str]
+) -> float | None:
+    """None where what users get is kept and something to hold it against, as far as they are
+    planned at all; else the seconds that the cheapest of each would take."""
+    least_s, lacking = FIXED_S, False
+    for kind in ("default", "network"):
+        names = [candidate.name for candidate in planned if candidate.kind == kind]
+        least_s += min((costs[name] for name in names), default=0.0)
+        lacking |= bool(names) and kept.isdisjoint(names)
+    return least_s if lacking else None

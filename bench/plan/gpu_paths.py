@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.facts.placement import visible_gpus
 from bench.records import Candidate, HostFacts
 
 MOST_HOSTS = 4  # above, three more cases per host would outlast the networks: the first host only
@@ -23,11 +24,9 @@ _PATHS: dict[str, dict[str, str | None]] = {
 
 
 def gpu_paths(hosts: Sequence[HostFacts]) -> list[Candidate]:
-    """Three candidates for each of up to four hosts that have two or more ranks on two or more
-    GPUs; of a larger cluster the first such host only. `ranks` are the host's own."""
-    able = [
-        host for host in hosts if len(host.ranks) > 1 and (not host.gpus or len(host.gpus) > 1)
-    ]
+    """Three candidates for each of up to four hosts that have two or more ranks, each on a GPU of
+    its own; of a larger cluster the first such host only. `ranks` are the host's own."""
+    able = [host for host in hosts if len(host.ranks) > 1 and _a_gpu_each(host)]
     if len(hosts) > MOST_HOSTS:
         able = able[:1]
     return [
@@ -42,3 +41,13 @@ def gpu_paths(hosts: Sequence[HostFacts]) -> list[Candidate]:
         for host in able
         for path, settings in _PATHS.items()
     ]
+
+
+def _a_gpu_each(host: HostFacts) -> bool:
+    """Ranks that share a GPU are told to NCCL as hosts of their own, else it refuses them: their
+    every path would be the network, whatever it is called."""
+    taken = [placement.gpu for placement in host.placements if placement.gpu is not None]
+    if len(taken) == len(host.ranks):
+        return len(set(taken)) == len(taken)
+    seen = visible_gpus(host.gpus, host.environment.get("CUDA_VISIBLE_DEVICES"))
+    return len(host.ranks) <= len(host.gpus if seen is None else seen)

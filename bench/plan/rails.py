@@ -96,7 +96,10 @@ def _nearest_rank(host: HostFacts, name: str) -> int:
     """The rank on the GPU nearest to this port: same NUMA node first, then the nearest PCI bus
     number of the same domain. Where nothing is known of the GPUs, the host's first rank."""
     port = _active(host)[name]
-    on_gpu = {placement.gpu: placement.rank for placement in host.placements}
+    on_gpu: dict[int, int] = {}
+    for placement in host.placements:
+        if placement.gpu is not None:
+            on_gpu.setdefault(placement.gpu, placement.rank)
     gpus = [gpu for gpu in host.gpus if gpu.index in on_gpu]
     if not gpus:
         return host.ranks[0] if host.ranks else -1

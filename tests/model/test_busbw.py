@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.model.busbw import FACTORS, factor
+from bench.model.busbw import factor
+from bench.plan.volumes import COLLECTIVES
 from bench.records import BadInput
 
 
@@ -27,7 +28,7 @@ def test_factors_are_those_of_nccl_tests(collective, ranks, expected):
 
 
 def test_no_factor_exceeds_two_or_falls_below_zero():
-    assert all(0 <= factor(name, ranks) < 2 for name in FACTORS for ranks in (1, 2, 3, 1024))
+    assert all(0 <= factor(name, ranks) < 2 for name in COLLECTIVES for ranks in (1, 2, 3, 1024))
 
 
 def test_an_unknown_collective_is_told_with_the_known_ones():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
+from bench.facts.placement import gpu_of
 from bench.plan import candidates
 from bench.records import (
     Address,
@@ -340,6 +342,37 @@ def test_rdma_is_all_rails_together_and_each_with_the_nearest_rank_of_each_host(
     assert found["rdma/mlx5_1"].environment["NCCL_IB_HCA"] == "=mlx5_1"
     assert found["rdma/mlx5_0"].ranks == (0, 2)
     assert found["rdma/mlx5_1"].ranks == (1, 3)
+
+
+def test_a_rail_runs_from_the_gpu_that_each_rank_really_takes() -> None:
+    def seeing(number: int, visible: str | None) -> HostFacts:
+        facts = gpu_host(number)
+        placements = tuple(
+            RankPlacement(rank=rank, local_rank=i, gpu=gpu_of(i, facts.gpus, visible))
+            for i, rank in enumerate(facts.ranks)
+        )
+        return msgspec.structs.replace(facts, placements=placements)
+
+    found = networks(find([seeing(1, None), seeing(2, "1,0")], backend="nccl"))
+    assert found["rdma/mlx5_0"].ranks == (0, 3)
+    assert found["rdma/mlx5_1"].ranks == (1, 2)
+    one_gpu = networks(find([seeing(1, "1"), seeing(2, "MIG-1")], backend="nccl"))
+    assert one_gpu["rdma/mlx5_0"].ranks == (0, 2)  # the first of those that share it
+
+
+def test_gpu_paths_need_a_gpu_for_each_rank() -> None:
+    def paths(**more: object) -> list[str]:
+        one = msgspec.structs.replace(gpu_host(1), **more)
+        return [c.name for c in find([one], backend="nccl") if c.kind == "gpu-path"]
+
+    assert paths(placements=()) == paths() == ["p2p", "shm", "net"]
+    assert paths(placements=(), environment={"CUDA_VISIBLE_DEVICES": "1"}) == []
+    assert paths(placements=(), ranks=(0, 1, 2)) == []
+    assert paths(placements=(), gpus=()) == []
+    shared = tuple(RankPlacement(rank=i, local_rank=i, gpu=0) for i in (0, 1))
+    assert paths(placements=shared) == []
+    own = {"CUDA_VISIBLE_DEVICES": "0"}  # a launcher that shows each rank its own GPU
+    assert paths(environment=own) == ["p2p", "shm", "net"]
 
 
 def test_a_host_without_an_active_rdma_port_is_named() -> None:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
-from bench.plan import cases
-from bench.plan.cases import fits, schedule, validate
+from bench.formats import shipped, toml_file
+from bench.plan import candidates, volumes
+from bench.plan.cases import afford, fits, schedule, validate
 from bench.records import (
+    Address,
+    Backend,
     BadInput,
     Candidate,
+    DataPath,
     Fabric,
     FabricNetwork,
+    Gpu,
     HostFacts,
     Interface,
     Plan,
     PlanSettings,
+    RdmaPort,
 )
 
 QUICK = PlanSettings(name="quick")
@@ -98,22 +106,158 @@ def test_gpu_hours_are_ranks_times_the_estimate_and_none_over_gloo() -> None:
     assert over_nccl.gpu_hours == pytest.approx(16 * over_nccl.estimate_s / 3600, rel=0.01)
 
 
+def reasons(found: Sequence[Candidate]) -> dict[str, str | None]:
+    return {
+        candidate.name: candidate.reason for candidate in found if candidate.outcome == "skipped"
+    }
+
+
+def eight_rails(number: int) -> HostFacts:
+    """Eight GPUs, eight InfiniBand adapters with IPoIB, and a slow Ethernet."""
+
+    def card(name: str, subnet: int, speed_mbit: int) -> Interface:
+        address = Address(family="inet", address=f"10.{subnet}.0.{number}", prefix_length=24)
+        return Interface(
+            name=name, kind="physical", index=subnet, addresses=(address,), up=True, running=True,
+            speed_mbit=speed_mbit,
+        )  # fmt: skip
+
+    rails = range(8)
+    return HostFacts(
+        host=f"h{number}",
+        hostname=f"h{number}",
+        identity=f"id{number}",
+        ranks=tuple(8 * (number - 1) + i for i in rails),
+        interfaces=(card("eth0", 1, 10_000), *(card(f"ib{i}", 10 + i, 400_000) for i in rails)),
+        gpus=tuple(Gpu(index=i, uuid=f"GPU-{number}{i}") for i in rails),
+        rdma_ports=tuple(
+            RdmaPort(device=f"mlx5_{i}", port=1, state="ACTIVE", link_layer="InfiniBand")
+            for i in rails
+        ),
+    )
+
+
+def lab_host(number: int) -> HostFacts:
+    """A host of the lab: three networks over veth, whose speed file claims nothing that counts."""
+    cards = tuple(
+        Interface(
+            name=name, kind="veth", index=2 + i, up=True, running=True, speed_mbit=10_000,
+            addresses=(Address(family="inet", address=f"10.{i}.0.{number}", prefix_length=24),),
+        )
+        for i, name in enumerate(("mgmt0", "data0", "store0"))
+    )  # fmt: skip
+    return HostFacts(
+        host=f"h{number}", hostname=f"h{number}", identity=f"id{number}", ranks=(number - 1,),
+        interfaces=cards,
+        data_path=DataPath(transport="socket", interfaces=("mgmt0",)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["quick", "nightly", "full"])
+@pytest.mark.parametrize(
+    ("facts", "backend", "ranks"),
+    [
+        ([eight_rails(1), eight_rails(2)], "nccl", 16),
+        ([lab_host(i) for i in (1, 2, 3, 4)], "gloo", 4),
+    ],
+    ids=["eight-rails", "lab"],
+)
+def test_every_shipped_plan_starts(
+    name: str, facts: list[HostFacts], backend: Backend, ranks: int
+) -> None:
+    shipped_plan = toml_file.load(shipped.find("plans", name), PlanSettings)
+    found = candidates.find(facts, backend=backend)
+    assert len(found) == (25 if backend == "nccl" else 4)
+    kept = afford(shipped_plan, found, facts, backend=backend, ranks=ranks)
+    assert [candidate.name for candidate in kept] == [candidate.name for candidate in found]
+    made = schedule(shipped_plan, kept, facts, backend=backend, ranks=ranks, seed=0)
+    once = {case.candidate for case in made.cases}
+    assert "(default)" in once and len(once) > 3
+    assert once | set(reasons(kept)) == {candidate.name for candidate in found}
+    assert made.estimate_s / shipped_plan.sessions < shipped_plan.budget_s
+    if backend == "gloo":
+        assert not reasons(kept)
+
+
+def test_what_has_no_room_is_left_out_from_the_least_telling_on_and_says_so() -> None:
+    facts = [eight_rails(1), eight_rails(2)]
+    found = candidates.find(facts, backend="nccl")
+    order = ["(default)", *(f"ib{i}" for i in range(8)), "eth0", "rdma"]
+    order += [f"{path}@h{n}" for n in (1, 2) for path in ("p2p", "shm", "net")]
+    order += [f"rdma/mlx5_{i}" for i in range(8)]
+    assert set(order) == {candidate.name for candidate in found}
+    groups = [order[:11], order[11:17], order[17:]]  # of 16 ranks, 8 and 2: of like cost each
+    counts = []
+    for budget_s in range(30, 260, 7):
+        kept = afford(settings(budget_s=budget_s), found, facts, backend="nccl", ranks=16)
+        names = {candidate.name for candidate in kept if candidate.outcome == "planned"}
+        for group in groups:
+            inside = [name for name in group if name in names]
+            assert inside == group[: len(inside)]
+        assert set(reasons(kept).values()) <= {f"no room in the budget of {budget_s} s"}
+        counts.append(len(names))
+    assert counts == sorted(counts) and counts[0] == 2 and counts[-1] == 25
+
+
+def test_the_fabric_file_s_data_networks_come_first_and_a_dear_one_leaves_room_for_others() -> (
+    None
+):
+    def network(name: str, role: str, rate_gbps: float | None = None) -> FabricNetwork:
+        return FabricNetwork(name=name, role=role, interfaces=(name,), rate_gbps=rate_gbps)  # type: ignore[arg-type]
+
+    fabric = Fabric(name="f", network=(network("eth0", "management"), network("eth2", "data")))
+    short = settings(budget_s=13)
+    kept = afford(short, networks(), hosts(), backend="gloo", ranks=4, fabric=fabric)
+    assert set(reasons(kept)) == {"net0", "net1"}
+    slow = Fabric(name="f", network=(network("eth0", "data", 0.01), network("eth2", "data")))
+    whole = settings(budget_s=13, early_stop=False)
+    kept = afford(whole, networks(), hosts(), backend="gloo", ranks=4, fabric=slow)
+    assert set(reasons(kept)) == {"net0", "net1"}
+
+
+def test_settled_candidates_cost_nothing_and_keep_their_reason() -> None:
+    found = networks(3)
+    found[0] = msgspec.structs.replace(found[0], outcome="unreachable", reason="no route")
+    kept = afford(settings(budget_s=13), found, hosts(), backend="gloo", ranks=4)
+    assert [(c.outcome, c.reason) for c in kept] == [
+        ("unreachable", "no route"), ("planned", None),
+        ("skipped", "no room in the budget of 13 s"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "more", "sentence"),
     [
-        ({"budget_s": 9.0}, {}, r"of plan 'quick' needs about \d+ s and the budget is 9 s; sweep"),
         (
-            {"budget_s": 900.0, "gpu_hours": 0.5},
-            {"backend": "nccl", "ranks": 64},
-            r"needs about [\d.]+ GPU hours and gpu_hours is 0.5; sweep fewer candidates",
+            {"budget_s": 13.0}, {"backend": "gloo", "ranks": 4},
+            (
+                r"plan 'quick' needs about 16 s for one session of the default and of one "
+                r"network, more than the budget of 13 s; sweep fewer collectives or sizes below "
+                r"4 MiB, or raise it"
+            ),
+        ),
+        (
+            {"budget_s": 900.0, "gpu_hours": 0.2}, {"backend": "nccl", "ranks": 64},
+            r"needs about \d+ s \(0.\d+ GPU hours\) .* than the budget of 0.2 GPU hours; sweep",
         ),
     ],
 )  # fmt: skip
-def test_a_plan_of_which_no_session_fits_is_refused(
-    changes: dict[str, object], more: dict[str, object], sentence: str
+def test_a_budget_without_room_for_the_default_and_one_network_is_refused(
+    changes: dict[str, object], more: dict[str, Any], sentence: str
 ) -> None:
+    found = [*networks(), Candidate(name="(default)", kind="default")]
     with pytest.raises(BadInput, match=sentence):
-        plan(settings(**changes), **more)
+        afford(settings(**changes), found, hosts(), **more)
+    alone = afford(settings(budget_s=13), found[-1:], hosts(), backend="gloo", ranks=4)
+    assert not reasons(alone)
+
+
+def test_gpu_hours_leave_candidates_out_too() -> None:
+    tight = settings(budget_s=900, gpu_hours=0.5)
+    found = [*networks(), Candidate(name="(default)", kind="default")]
+    kept = afford(tight, found, hosts(), backend="nccl", ranks=64)
+    assert set(reasons(kept).values()) == {"no room in the budget of 0.5 GPU hours"}
+    assert not reasons(afford(tight, found, hosts(), backend="gloo", ranks=64))
 
 
 def test_more_sessions_than_fit_are_planned_because_the_estimate_is_rough() -> None:
@@ -171,8 +315,9 @@ def test_good_settings_pass_unchanged() -> None:
 def test_names_agree_with_what_can_be_measured() -> None:
     from bench.measure import collectives
 
-    assert set(cases.COLLECTIVES) == set(collectives.COLLECTIVES)
-    assert set(cases.DTYPES) == set(collectives.DTYPES)
+    assert set(volumes.COLLECTIVES) == set(collectives.COLLECTIVES)
+    assert set(volumes.DTYPES) == set(collectives.DTYPES)
+    assert set(volumes.COLLECTIVES) >= volumes.WITHOUT_PAYLOAD
 
 
 def test_five_hundred_hosts_are_scheduled_in_well_under_a_second() -> None:
