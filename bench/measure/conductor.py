@@ -109,7 +109,7 @@ class Conductor:
             alive=Pulse(self._control).moved if own is None else lambda: False,
         )
         ends = [
-            own if rank == self._control.rank else end
+            own if own is not None and rank == self._control.rank else end
             for rank, end in zip(among, ends, strict=True)
         ]
         host_of = {rank: host.host for host in hosts for rank in host.ranks}

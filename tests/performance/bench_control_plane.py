@@ -90,7 +90,7 @@ class SimulatedMember(Member):
         )  # fmt: skip
         self._control.put(f"probed/{self.seat.node}", Probed(pairs=pairs))
 
-    def run(self, order: Order) -> None:
+    def run(self, order: Order) -> CaseEnd:
         case, layout = order.case, self._layout
         assert case is not None and layout is not None
         samples = tuple(
@@ -105,6 +105,7 @@ class SimulatedMember(Member):
         counted = InterfaceCounters(rx_bytes=10**9, tx_bytes=10**9)
         evidence = HostEvidence(host=layout.host, interfaces={"data0": counted})
         self._control.put(f"evidence/{case.number}/{self.seat.node}", evidence)
+        return end
 
 
 def sweep(agents: int, template: HostFacts) -> tuple[float, float, float, int]:
