@@ -2,13 +2,14 @@
 
 Sizes are counted as nccl-tests counts them: the total buffer for all_gather, reduce_scatter and
 all_to_all (rounded down to 16 bytes a rank), the buffer itself for the others. Buffers hold small
-integers, so that sums are exact in every dtype. Input is written again before each batch of timed
-calls: an in-place all_reduce multiplies its values by the number of ranks at every call.
+integers, so few that every partial sum is exact in every dtype: values are compared exactly. Input
+is written again before each batch of timed calls: an in-place all_reduce multiplies its values by
+the number of ranks at every call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,10 @@ import torch.distributed as dist
 
 _ALIGN_BYTES = 16  # nccl-tests rounds each rank's share down to this
 _ROOT = 0
+_CYCLE = (
+    7  # ranks hold 1 to 7 in turn: neighbours differ, sums over a million stay exact in float32
+)
+_CHECKED_AT_ONCE = 2**22  # elements: a check needs some 40 MB beside its buffer, whatever the size
 
 
 @dataclass(frozen=True)
@@ -23,17 +28,19 @@ class Call:
     """A collective made ready for one size: `refill` then `run` any number of times.
 
     `wrong()` counts elements that differ from what one `run` after one `refill` must give.
+    `blocks_host`: `run` returns only when it is done on a stream backend too.
     """
 
     run: Callable[[], object]
     refill: Callable[[], None]
     wrong: Callable[[], int]
     size_bytes: int
+    blocks_host: bool = False
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where and among whom a call runs. `group` None is the default process group."""
+    """Where and among whom a call runs: in the default process group."""
 
     rank: int
     ranks: int
@@ -57,37 +64,37 @@ def _share(size_bytes: int, place: Place) -> int:
 
 
 def _value(rank: int) -> int:
-    return rank % 7 + 1  # small, so that sums over a thousand ranks stay exact in float32
+    return rank % _CYCLE + 1
 
 
-def _total(place: Place) -> float:
-    exact = sum(_value(rank) for rank in range(place.ranks))
-    return float(torch.tensor(exact).to(place.dtype).item())  # integers wrap as the sum does
+def _sum_of_values(ranks: int) -> int:
+    cycles, rest = divmod(ranks, _CYCLE)
+    return cycles * _CYCLE * (_CYCLE + 1) // 2 + rest * (rest + 1) // 2
+
+
+def _exact_below(dtype: torch.dtype) -> int:
+    """The largest integer to which every one is exact: 256 in bfloat16, 255 in uint8."""
+    if dtype.is_floating_point:
+        return int(2 / torch.finfo(dtype).eps)
+    return int(torch.iinfo(dtype).max)
+
+
+def summand(rank: int, dtype: torch.dtype) -> int:
+    """What a rank adds to a sum: 1 to 7, but 0 from where the total would no longer be exact.
+
+    All ranks show in the sum up to 63 in bfloat16 and uint8, 511 in float16, 4 million in float32;
+    whether a rank beyond has taken part at all does not.
+    """
+    return _value(rank) if _sum_of_values(rank + 1) <= _exact_below(dtype) else 0
+
+
+def total(ranks: int, dtype: torch.dtype) -> int:
+    """The sum of all ranks' `summand`: exact in `dtype`, in whatever order it is made."""
+    return sum(summand(rank, dtype) for rank in range(ranks))
 
 
 def _full(count: int, value: float, place: Place) -> torch.Tensor:
     return torch.full((count,), value, dtype=place.dtype, device=place.device)
-
-
-def _differs(tensor: torch.Tensor, expected: torch.Tensor | float) -> int:
-    return int((tensor != expected).sum().item())
-
-
-def _all_reduce(size_bytes: int, place: Place) -> Call:
-    buffer = _full(max(1, size_bytes // place.dtype.itemsize), 0, place)
-
-    def wrong() -> int:
-        expected = _total(place)
-        # half precision rounds on the way beyond a few hundred ranks: only the magnitude counts
-        slack = 0.0 if place.dtype.itemsize >= 4 else abs(expected) * 2**-6
-        return int(((buffer.to(torch.float64) - expected).abs() > slack).sum().item())
-
-    return Call(
-        run=lambda: dist.all_reduce(buffer),
-        refill=lambda: _fill((buffer, _value(place.rank))),
-        wrong=wrong,
-        size_bytes=buffer.nbytes,
-    )
 
 
 def _fill(*pairs: tuple[torch.Tensor, float]) -> None:
@@ -95,25 +102,42 @@ def _fill(*pairs: tuple[torch.Tensor, float]) -> None:
         tensor.fill_(value)
 
 
+def differing(tensor: torch.Tensor, values: Sequence[float]) -> int:
+    """Elements that are not what they must be: one block of equal length per value, in order.
+
+    Piece by piece in the tensor's own dtype: a large buffer has no room for copies beside it.
+    """
+    blocks = tensor.view(len(values), -1)
+    column = torch.tensor(values, dtype=tensor.dtype, device=tensor.device).unsqueeze(1)
+    wrong = torch.zeros((), dtype=torch.int64, device=tensor.device)
+    for piece in torch.split(blocks, max(1, _CHECKED_AT_ONCE // len(values)), dim=1):
+        wrong += torch.count_nonzero(piece != column)
+    return int(wrong.item())
+
+
+def _all_reduce(size_bytes: int, place: Place) -> Call:
+    buffer = _full(max(1, size_bytes // place.dtype.itemsize), 0, place)
+    return Call(
+        run=lambda: dist.all_reduce(buffer),
+        refill=lambda: _fill((buffer, summand(place.rank, place.dtype))),
+        wrong=lambda: differing(buffer, [total(place.ranks, place.dtype)]),
+        size_bytes=buffer.nbytes,
+    )
+
+
 # torch 2.13 renamed the single-tensor forms and warns about the old names
 _gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
-def _blocks(count: int, values: list[float], place: Place) -> torch.Tensor:
-    """One block of `count` elements per value, in order."""
-    column = torch.tensor(values, dtype=place.dtype, device=place.device)
-    return column.repeat_interleave(count)
-
-
 def _all_gather(size_bytes: int, place: Place) -> Call:
     count = _share(size_bytes, place)
     mine, everyone = _full(count, 0, place), _full(count * place.ranks, 0, place)
-    values = [float(_value(rank)) for rank in range(place.ranks)]
+    values = [_value(rank) for rank in range(place.ranks)]
     return Call(
         run=lambda: _gather_single(everyone, mine),
         refill=lambda: _fill((mine, _value(place.rank)), (everyone, 0)),
-        wrong=lambda: _differs(everyone, _blocks(count, values, place)),
+        wrong=lambda: differing(everyone, values),
         size_bytes=everyone.nbytes,
     )
 
@@ -123,8 +147,8 @@ def _reduce_scatter(size_bytes: int, place: Place) -> Call:
     everyone, mine = _full(count * place.ranks, 0, place), _full(count, 0, place)
     return Call(
         run=lambda: _scatter_single(mine, everyone),
-        refill=lambda: _fill((everyone, _value(place.rank)), (mine, 0)),
-        wrong=lambda: _differs(mine, _total(place)) if place.dtype.itemsize >= 4 else 0,
+        refill=lambda: _fill((everyone, summand(place.rank, place.dtype)), (mine, 0)),
+        wrong=lambda: differing(mine, [total(place.ranks, place.dtype)]),
         size_bytes=everyone.nbytes,
     )
 
@@ -135,7 +159,7 @@ def _broadcast(size_bytes: int, place: Place) -> Call:
     return Call(
         run=lambda: dist.broadcast(buffer, _ROOT),
         refill=lambda: _fill((buffer, mine)),
-        wrong=lambda: _differs(buffer, _value(_ROOT)),
+        wrong=lambda: differing(buffer, [_value(_ROOT)]),
         size_bytes=buffer.nbytes,
     )
 
@@ -143,11 +167,11 @@ def _broadcast(size_bytes: int, place: Place) -> Call:
 def _all_to_all(size_bytes: int, place: Place) -> Call:
     count = _share(size_bytes, place)
     out, into = _full(count * place.ranks, 0, place), _full(count * place.ranks, 0, place)
-    values = [float(_value(rank)) for rank in range(place.ranks)]
+    values = [_value(rank) for rank in range(place.ranks)]
     return Call(
         run=lambda: dist.all_to_all_single(into, out),
         refill=lambda: _fill((out, _value(place.rank)), (into, 0)),
-        wrong=lambda: _differs(into, _blocks(count, values, place)),
+        wrong=lambda: differing(into, values),
         size_bytes=into.nbytes,
     )
 
@@ -166,14 +190,17 @@ def _send_recv(size_bytes: int, place: Place) -> Call:
     return Call(
         run=run,
         refill=lambda: _fill((out, _value(place.rank)), (into, 0)),
-        wrong=lambda: _differs(into, _value(before)),
+        wrong=lambda: differing(into, [_value(before)]),
         size_bytes=out.nbytes,
     )
 
 
 def _barrier(_size_bytes: int, place: Place) -> Call:
+    """Blocks the host over NCCL too: its time is the host's latency, not the stream's."""
     del place
-    return Call(run=dist.barrier, refill=lambda: None, wrong=lambda: 0, size_bytes=0)
+    return Call(
+        run=dist.barrier, refill=lambda: None, wrong=lambda: 0, size_bytes=0, blocks_host=True
+    )
 
 
 COLLECTIVES: dict[str, Collective] = {

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import multiprocessing
+import random
 from multiprocessing.connection import Connection
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from bench.measure.collectives import COLLECTIVES, DTYPES, Place
+from bench.measure import collectives
+from bench.measure.collectives import COLLECTIVES, DTYPES, Place, differing, summand, total
 from bench.model import busbw
 
 
@@ -18,7 +22,7 @@ def _rank(rank: int, ranks: int, port: int, results: Connection) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
     found: dict[str, tuple[int, int, int]] = {}
     for name, collective in COLLECTIVES.items():
-        for dtype in ("float32", "bfloat16", "int32") if name == "all_reduce" else ("float32",):
+        for dtype in DTYPES if name in ("all_reduce", "reduce_scatter") else ("float32",):
             place = Place(rank, ranks, torch.device("cpu"), DTYPES[dtype])
             call = collective.prepare(4096, place)
             call.refill()
@@ -80,3 +84,39 @@ def test_sizes_are_the_total_buffer_as_nccl_tests_counts_them(
 
 def test_every_collective_has_a_busbw_factor() -> None:
     assert {name: busbw.factor(name, 4) for name in COLLECTIVES}["all_reduce"] == 1.5
+
+
+@pytest.mark.parametrize("name", sorted(DTYPES))
+@pytest.mark.parametrize("ranks", [2, 3, 8, 63, 64, 128, 1024])
+def test_sums_over_any_number_of_ranks_are_exact_in_whatever_order(name: str, ranks: int) -> None:
+    dtype = DTYPES[name]
+    parts = [torch.tensor([summand(rank, dtype)], dtype=dtype) for rank in range(ranks)]
+    shuffled = random.Random(1).sample(parts, ranks)
+    chain = functools.reduce(torch.add, shuffled)
+    tree = shuffled
+    while len(tree) > 1:
+        tree = [functools.reduce(torch.add, tree[k : k + 2]) for k in range(0, len(tree), 2)]
+    expected = sum(summand(rank, dtype) for rank in range(ranks))
+    assert int(chain.item()) == int(tree[0].item()) == total(ranks, dtype) == expected
+    assert differing(chain, [total(ranks, dtype)]) == 0
+
+
+@pytest.mark.parametrize("name", sorted(DTYPES))
+def test_every_rank_of_a_few_dozen_shows_in_a_sum(name: str) -> None:
+    dtype = DTYPES[name]
+    assert all(summand(rank, dtype) > 0 for rank in range(63))
+    for rank in range(63):
+        without = torch.tensor([total(63, dtype) - summand(rank, dtype)], dtype=dtype)
+        assert differing(without, [total(63, dtype)]) == 1
+
+
+def test_a_wrong_element_is_counted_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collectives, "_CHECKED_AT_ONCE", 64)
+    values = [1, 2, 3]
+    tensor = torch.tensor(values, dtype=torch.float16).repeat_interleave(101)
+    assert differing(tensor, values) == 0
+    for index in (0, 20, 21, 100, 101, 302):
+        tensor[index] = math.nan
+    assert differing(tensor, values) == 6
+    assert differing(torch.full((1000,), 5, dtype=torch.uint8), [5]) == 0
+    assert differing(torch.full((1000,), 5, dtype=torch.uint8), [4]) == 1000
