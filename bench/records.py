@@ -364,8 +364,10 @@ class Sample(Record, frozen=True, kw_only=True):
     """One cell of one session: per-iteration times in seconds, largest and smallest over ranks.
 
     `calls_per_time` > 1 where one time is the mean of that many consecutive calls (interfaces
-    taking turns, or calls too short for the clock). `wrong` counts elements with a wrong value.
-    `traffic_group` is "fit" for grid sizes and "held-out" for half-steps that are never fitted.
+    taking turns, or calls too short for the clock). `clock` is whose time it is: "host" where the
+    call blocks the host (every one over gloo; over NCCL barrier: its figure is the host's
+    latency), "device" where CUDA events timed it. `wrong` counts elements with a wrong value.
+    `group` is "fit" for grid sizes and "held-out" for half-steps that are never fitted.
     """
 
     collective: str
@@ -373,6 +375,7 @@ class Sample(Record, frozen=True, kw_only=True):
     times_s: tuple[float, ...]
     times_min_s: tuple[float, ...] = ()
     calls_per_time: int = 1
+    clock: Literal["host", "device"] = "host"
     warmup_calls: int = 0
     settled: bool = True
     wrong: int = 0
@@ -439,7 +442,11 @@ class Interval(Record, frozen=True, kw_only=True):
 
 
 class Point(Record, frozen=True, kw_only=True):
-    """One size of one line: the median over session medians, with an interval."""
+    """One size of one line: the median over session medians, with an interval.
+
+    `left_out` sessions do not count: their times stand for another number of calls than
+    `calls_per_time`, and calls in a pipeline are not comparable with single ones.
+    """
 
     size_bytes: int
     time_s: float
@@ -447,6 +454,7 @@ class Point(Record, frozen=True, kw_only=True):
     high_s: float
     iterations: int
     sessions: int
+    left_out: int = 0
     algbw_gbs: float
     busbw_gbs: float
     skew: float = 0.0  # median of (max - min) / max over ranks

@@ -31,7 +31,7 @@ MEDIANS_WITHIN, QUARTILES_WITHIN = 0.01, 0.05
 WARMUP_CALLS, WARMUP_S = 200, 2.0
 WARMUP_SHARE = WARMUP_S / CAP_S  # of a cell's own seconds, where a plan gives it fewer than 5
 SLOW_SHARE = 8  # a call above 1/8 of the cell's seconds is warm after two
-ONE_WARM_SHARE = 0.5  # of the cell's seconds: such a call is not made twice for nothing
+ONE_WARM_SHARE = 0.5  # of the cell's seconds: such a call, if expected, is warm after one
 CHEAP_CALLS = 5  # warm-up where two windows do not fit into its seconds
 MAX_LAG1 = 0.95  # beyond, the widening is a guess anyway
 
@@ -182,19 +182,26 @@ class Warmup:
         """Seconds that a warm-up may take."""
         return min(WARMUP_S, self.cell_s * WARMUP_SHARE)
 
-    def next_batch(self, times: Times, elapsed_s: float | None = None) -> int:
+    def next_batch(
+        self, times: Times, elapsed_s: float | None = None, *, expected_s: float | None = None
+    ) -> int:
         """How many more warm-up calls (0: start timing).
 
         `elapsed_s` is what the times cost, where one time stands for several calls; it defaults
-        to their sum, and if given must be the same number on every rank.
+        to their sum, and if given must be the same number on every rank. `expected_s`: what one
+        call takes at most if nothing has to be set up; None: not known.
         """
         n = len(times)
         if n == 0:
             return 1  # alone: it sets up connections and tells nothing about the next
-        elapsed = sum(times) if elapsed_s is None else elapsed_s
         if n == 1:
-            return 0 if times[0] > self.cell_s * ONE_WARM_SHARE else 1
-        call_s = float(np.median(checked(times)[1:])) * elapsed / sum(times)
+            # slow is not enough: NCCL connects at its first call, and whenever it changes its
+            # algorithm, and such a time tells neither that the call is dear nor that it is warm
+            dear = times[0] > self.cell_s * ONE_WARM_SHARE
+            return 0 if dear and expected_s is not None and times[0] <= expected_s else 1
+        scale = 1.0 if elapsed_s is None else elapsed_s / sum(times)
+        call_s = float(np.median(checked(times)[1:])) * scale
+        elapsed = sum(times[1:]) * scale  # connecting is not on the warm-up's account
         if call_s > self.cell_s / SLOW_SHARE:
             return 0
         if 2 * WINDOW * call_s > self.budget_s:

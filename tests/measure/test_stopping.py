@@ -152,7 +152,20 @@ def test_noise_alone_is_not_called_unsettled(noise):
 )
 def test_the_quick_plan_warms_up_slow_calls_cheaply(call_s, calls):
     warm = Warmup.of(QUICK)
-    assert len(batches(warm.next_batch, call_s)) == calls
+    decide = lambda times: warm.next_batch(times, expected_s=2 * call_s)  # noqa: E731
+    assert len(batches(decide, call_s)) == calls
+
+
+@pytest.mark.parametrize("expected_s", [None, 4 * 2e-4])
+@pytest.mark.parametrize("plan", [QUICK, FULL])
+def test_a_first_call_that_had_to_connect_does_not_leave_the_cell_cold(plan, expected_s):
+    warm = Warmup.of(plan)
+    times = [4.0]
+    while more := warm.next_batch(times, expected_s=expected_s):
+        times += [2e-4] * more
+    assert len(times) == 20
+    assert warm.next_batch([4.0], expected_s=5.0) == 0, "as slow as expected"
+    assert warm.next_batch([4.0, 3.0], expected_s=expected_s) == 0, "slow after all"
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import pytest
 
 from bench.measure import timing
+from bench.measure.clock import HOST_S
 from bench.measure.collectives import Call
 from bench.measure.stopping import Rule, Warmup
 from bench.records import PlanSettings, Sample
@@ -19,10 +22,33 @@ NIGHTLY = PlanSettings(name="nightly", cell_s=5.0, min_iterations=30, max_iterat
 class ScriptedClock:
     """Calls take what the script says, in seconds; nothing waits."""
 
-    def __init__(self, script: Callable[[int], float], batch: int = 1) -> None:
+    def __init__(
+        self,
+        script: Callable[[int], float],
+        batch: int = 1,
+        source: Literal["host", "device"] = "host",
+        host_s: float = 0.0,
+    ) -> None:
         self._script, self._batch, self.calls = script, batch, 0
+        self.source, self._host_s = source, host_s
+        self.told: list[tuple[int, float]] = []  # lead-in and cost of enqueueing, per stretch
 
-    def times(self, call: Callable[[], object], count: int, calls: int = 1) -> list[float]:
+    def host_s(self, call: Callable[[], object]) -> float:
+        call()
+        return self._host_s
+
+    def times(
+        self,
+        call: Callable[[], object],
+        count: int,
+        calls: int = 1,
+        *,
+        lead_in: int = 0,
+        host_s: float = HOST_S,
+    ) -> list[float]:
+        self.told.append((lead_in, host_s))
+        for _ in range(lead_in):
+            call()
         result = []
         for _ in range(count):
             total = 0.0
@@ -80,11 +106,12 @@ def measured(
     batch: int = 1,
     bad: int = 0,
     slower: float = 1.0,
+    expect_s: float | None = 1.0,
 ) -> tuple[Sample, Counted]:
     counted = Counted(bad)
     sample = timing.measure(
         "all_reduce", counted.call, ScriptedClock(script, batch), Alone(slower), Warmup.of(plan),
-        Rule.of(plan, 1 << 20), turns=turns,
+        Rule.of(plan, 1 << 20), turns=turns, expect_s=expect_s,
     )  # fmt: skip
     return sample, counted
 
@@ -146,6 +173,47 @@ def test_the_agent_is_told_before_every_stretch_how_long_it_should_take() -> Non
     counted = Counted()
     timing.measure(
         "all_reduce", counted.call, ScriptedClock(lambda _: 0.4), Alone(), Warmup.of(QUICK),
-        Rule.of(QUICK, 1 << 20), announce=told.append,
+        Rule.of(QUICK, 1 << 20), announce=told.append, expect_s=0.5,
     )  # fmt: skip
     assert all(0.4 <= expect <= 1.3 for expect in told), told  # a batch is cut to about a second
+
+
+def test_the_first_call_is_given_time_to_connect_even_where_the_last_size_was_fast() -> None:
+    told: list[float] = []
+    timing.measure(
+        "all_reduce", Counted().call, ScriptedClock(lambda _: 1e-3), Alone(), Warmup.of(QUICK),
+        Rule.of(QUICK, 1 << 20), announce=told.append, expect_s=0.004,
+    )  # fmt: skip
+    assert told[0] == timing.FIRST_S
+
+
+@pytest.mark.parametrize("expect_s", [None, 0.01])
+def test_a_first_call_that_connects_sets_neither_the_pace_nor_the_warmth(
+    expect_s: float | None,
+) -> None:
+    sample, _ = measured(lambda i: 1.5 if i == 0 else 2e-3, expect_s=expect_s)
+    assert sample.warmup_calls == 20
+    assert len(sample.times_s) >= 20
+    assert max(sample.times_s) == 2e-3
+
+
+def test_a_stream_is_told_the_cost_of_enqueueing_that_the_slowest_rank_has() -> None:
+    clock = ScriptedClock(lambda _: 1e-4, 4, "device", host_s=20e-6)
+    sample = timing.measure(
+        "all_reduce", Counted().call, clock, Alone(slower=2.0), Warmup.of(QUICK),
+        Rule.of(QUICK, 1 << 20),
+    )  # fmt: skip
+    assert sample.clock == "device"
+    assert clock.told[:2] == [(0, HOST_S), (0, HOST_S)]
+    assert clock.told[2] == (0, 40e-6)
+    assert set(clock.told[3:]) == {(timing.LEAD_IN_CALLS, 40e-6)}
+
+
+def test_a_call_that_blocks_the_host_is_timed_by_the_host() -> None:
+    clock = ScriptedClock(lambda _: 1e-4, 4, "device")
+    blocking = Call(lambda: time.sleep(1e-3), lambda: None, lambda: 0, 0, blocks_host=True)
+    sample = timing.measure(
+        "barrier", blocking, clock, Alone(), Warmup.of(QUICK), Rule.of(QUICK, 0)
+    )
+    assert (sample.clock, sample.calls_per_time, clock.calls) == ("host", 1, 0)
+    assert min(sample.times_s) >= 1e-3
