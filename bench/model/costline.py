@@ -137,6 +137,12 @@ def _notes(
     noisy = sum(point.noisy for point in fitted)
     if noisy:
         notes.append(f"{noisy} of {len(fitted)} sizes are noisy")
+    left_out = sum(point.left_out > 0 for point in fitted)
+    if left_out:
+        notes.append(
+            f"at {left_out} of {len(fitted)} sizes sessions are left out: a time of theirs stands "
+            "for another number of calls"
+        )
     if sessions < FEW_SESSIONS:
         told = f"{sessions} session{'s' if sessions != 1 else ''}"
         notes.append(f"{told}: the intervals cannot show how sessions differ")

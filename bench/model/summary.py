@@ -8,7 +8,9 @@ one interval (facts of the field: pooling is the commonest error; see Kalibera &
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,7 @@ MOST_LOG_HALF = math.log(10)  # two times far apart say "unknown", not "1e80 sec
 MODE_SHARE, MODE_RATIO, MODE_DISTANCE = 0.15, 1.2, 6.0
 MODE_TIMES = 20
 
-_Key = tuple[int, str]  # size_bytes, group
+_Key = tuple[int, Literal["fit", "held-out"]]  # size_bytes, group
 
 
 def t_half_width(logs: Floats) -> float:
@@ -108,19 +110,34 @@ def _interval(sessions: Sequence[Floats], rho: float) -> tuple[float, float, flo
 
 def _cells(
     sessions: Sequence[Session], candidate: str, collective: str
-) -> dict[_Key, list[list[Sample]]]:
-    """Per size and group: for each session that has it, its samples."""
-    cells: dict[_Key, list[list[Sample]]] = {}
-    for session in sessions:
+) -> dict[_Key, dict[int, list[Sample]]]:
+    """Per size and group: the samples of each session that has it, by its place in `sessions`."""
+    cells: dict[_Key, dict[int, list[Sample]]] = {}
+    for place, session in enumerate(sessions):
         if session.case.candidate != candidate:
             continue
-        own: dict[_Key, list[Sample]] = {}
         for sample in session.samples:
             if sample.collective == collective and sample.times_s:
-                own.setdefault((sample.size_bytes, sample.group), []).append(sample)
-        for key, samples in own.items():
-            cells.setdefault(key, []).append(samples)
+                cell = cells.setdefault((sample.size_bytes, sample.group), {})
+                cell.setdefault(place, []).append(sample)
     return cells
+
+
+def _comparable(cell: Mapping[int, Sequence[Sample]]) -> dict[int, list[Sample]]:
+    """The largest set of sessions whose times stand for equally many calls.
+
+    Calls that share a time overlap, so their mean is another quantity than a single call's time:
+    pooled, the difference would pass for noise between sessions. Of equal sets the one with the
+    fewest calls per time is kept, the nearest to a call by itself.
+    """
+    counts = Counter(
+        calls for samples in cell.values() for calls in {s.calls_per_time for s in samples}
+    )
+    most = max(counts, key=lambda calls: (counts[calls], -calls))
+    kept = {
+        place: [s for s in samples if s.calls_per_time == most] for place, samples in cell.items()
+    }
+    return {place: samples for place, samples in kept.items() if samples}
 
 
 def _times(samples: Sequence[Sample]) -> Floats:
@@ -152,9 +169,10 @@ def points(
     share = factor(collective, ranks)
     found = []
     cells = _cells(sessions, candidate, collective)
-    for (size_bytes, _), by_session in sorted(cells.items()):
-        times = [_times(samples) for samples in by_session]
-        flat = [sample for samples in by_session for sample in samples]
+    for (size_bytes, group), cell in sorted(cells.items()):
+        by_session = _comparable(cell)
+        times = [_times(samples) for samples in by_session.values()]
+        flat = [sample for samples in by_session.values() for sample in samples]
         rho = float(np.median([lag1(one) for one in times]))
         value, low, high = _interval(times, rho)
         skew, skew_s = _skew(flat)
@@ -168,6 +186,7 @@ def points(
                 high_s=high,
                 iterations=sum(one.size for one in times),
                 sessions=len(times),
+                left_out=len(cell) - len(times),
                 algbw_gbs=algbw_gbs,
                 busbw_gbs=algbw_gbs * share,
                 skew=skew,
@@ -175,9 +194,9 @@ def points(
                 autocorrelation=rho,
                 noisy=two_modes or (high - low) / (2 * value) > NOISY_HALF_WIDTH,
                 settled=all(sample.settled for sample in flat),
-                wrong=sum(sample.wrong for sample in flat),
-                calls_per_time=max(sample.calls_per_time for sample in flat),
-                group=flat[0].group,
+                wrong=sum(sample.wrong for samples in cell.values() for sample in samples),
+                calls_per_time=flat[0].calls_per_time,
+                group=group,
             )
         )
     return tuple(found)
@@ -186,15 +205,14 @@ def points(
 def session_medians(
     sessions: Sequence[Session], candidate: str, collective: str
 ) -> tuple[Mapping[int, float], ...]:
-    """Per session with samples: median time in seconds by size, grid sizes only (see costline)."""
-    every = []
-    for session in sessions:
-        cells = _cells([session], candidate, collective)
-        medians = {
-            size_bytes: float(np.median(_times(samples[0])))
-            for (size_bytes, group), samples in sorted(cells.items())
-            if group == "fit"
-        }
-        if medians:
-            every.append(medians)
-    return tuple(every)
+    """Per session with samples: median time in seconds by size, grid sizes only (see costline).
+
+    A session left out of a point has no median at its size.
+    """
+    by_place: dict[int, dict[int, float]] = {}
+    for (size_bytes, group), cell in sorted(_cells(sessions, candidate, collective).items()):
+        if group == "fit":
+            for place, samples in _comparable(cell).items():
+                medians = by_place.setdefault(place, {})
+                medians[size_bytes] = float(np.median(_times(samples)))
+    return tuple(by_place[place] for place in sorted(by_place))

@@ -147,9 +147,29 @@ def test_skew_is_the_median_gap_between_slowest_and_fastest_rank():
 def test_flags_of_samples_reach_the_point():
     point = one_point(
         session(0, sample([1.0] * 9, wrong=3, calls_per_time=2)),
-        session(1, sample([1.0] * 9, settled=False, wrong=1)),
+        session(1, sample([1.0] * 9, settled=False, wrong=1, calls_per_time=2)),
     )
     assert (point.wrong, point.settled, point.calls_per_time) == (4, False, 2)
+
+
+def test_sessions_that_timed_other_numbers_of_calls_are_left_out_and_told():
+    sessions = [
+        session(0, sample([1.0] * 9, calls_per_time=4)),
+        session(1, sample([5.0] * 9, calls_per_time=8, wrong=2)),
+        session(2, sample([1.1] * 9, calls_per_time=4), sample([7.0] * 9, size=131072)),
+    ]
+    small, large = points(sessions, "data", "all_reduce", 4)
+    assert (small.time_s, small.sessions, small.left_out) == (pytest.approx(1.05), 2, 1)
+    assert small.calls_per_time == 4
+    assert small.wrong == 2, "a wrong value counts wherever it was seen"
+    assert (large.sessions, large.left_out) == (1, 0)
+    medians = session_medians(sessions, "data", "all_reduce")
+    assert medians == ({65536: 1.0}, {65536: 1.1, 131072: 7.0})
+
+
+def test_of_equally_many_sessions_those_with_fewer_calls_per_time_are_kept():
+    pair = [session(0, sample([1.0] * 9, calls_per_time=8)), session(1, sample([2.0] * 9))]
+    assert one_point(*pair).calls_per_time == one_point(*reversed(pair)).calls_per_time == 1
 
 
 def test_only_the_named_candidate_and_collective_count_and_broken_sessions_too():
