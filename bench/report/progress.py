@@ -79,15 +79,6 @@ class Progress:
             return
         self._say(f"{self._case(session.case, self._ended)} {outcome} · {self._left()}")
 
-    def note(self, sentence: str) -> None:
-        """Something to tell at once, above the live line."""
-        if self._quiet:
-            return
-        if self._status:
-            self._status.console.print(self._encodable(printable(sentence)))
-        else:
-            self._say(printable(sentence))
-
     def left_s(self) -> float:
         """Estimated seconds left: the plan's estimate at first, the pace of ended cases later."""
         number = len(self._plan.cases)
