@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from bench.facts import host as host_facts
+from bench.facts.placement import gpu_of, visible_gpus
 from bench.measure.member import Arrival, Layout, Probed, Setting
 from bench.measure.preflight import peers_of
 from bench.records import Backend, Candidate, HostFacts, PreflightPair, RankPlacement
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Roster:
@@ -26,10 +29,7 @@ class Roster:
         came = {node: arrival for node, arrival in enumerate(arrived) if arrival is not None}
         hosts = host_facts.label_hosts([arrival.facts for arrival in came.values()])
         self.hosts = tuple(
-            msgspec.structs.replace(
-                host, placements=tuple(placements[r] for r in host.ranks if r in placements)
-            )
-            for host in hosts
+            msgspec.structs.replace(host, placements=_placed(host, placements)) for host in hosts
         )
         label = {host.identity: host.host for host in hosts}
         self._host_of = {node: label[a.facts.identity] for node, a in came.items()}
@@ -45,7 +45,7 @@ class Roster:
         """What each node is told: its host's label, its settings, and whom its leader probes."""
         identities = {host.host: host.identity for host in self.hosts}
         ranks = {host.host: host.ranks for host in self.hosts}
-        gpus = {host.host: len(host.gpus) for host in self.hosts}
+        gpus = {host.host: _gpus(host) for host in self.hosts}
         peers = peers_of(candidates, self._ports, identities)
         return {
             node: Layout(
@@ -78,6 +78,22 @@ class Roster:
         pairs = tuple(pair for one in probed if one is not None for pair in one.pairs)
         silent = tuple(host.host for host in self.hosts if host.host not in answers)
         return hosts, pairs, silent
+
+
+def _gpus(host: HostFacts) -> int:
+    """How many GPUs the host's ranks see; all of them where that cannot be known (MIG)."""
+    seen = visible_gpus(host.gpus, host.environment.get(VISIBLE))
+    return len(host.gpus if seen is None else seen)
+
+
+def _placed(host: HostFacts, placements: Mapping[int, RankPlacement]) -> tuple[RankPlacement, ...]:
+    """Where the host's ranks run, each with the GPU that its workers take."""
+    visible = host.environment.get(VISIBLE)
+    return tuple(
+        msgspec.structs.replace(placements[rank], gpu=gpu_of(i, host.gpus, visible))
+        for i, rank in enumerate(host.ranks)
+        if rank in placements
+    )
 
 
 def _settings(host: str, candidates: Sequence[Candidate]) -> dict[str, Setting]:
