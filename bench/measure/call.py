@@ -22,8 +22,12 @@ Outcome = Literal["ok", "refused", "timeout", "no-route", "wrong-host", "mtu-bla
 
 ATTEMPTS_S = (0.0, 0.35, 0.9)  # the kernel repeats a SYN after 1 s: with 2 % loss, one pair in 40
 MOVING_S = 0.3  # an exchange without progress for longer holds up no other
+TURN_S = 6.0  # 256 black holes in turns of 16 take 5 s; who still waits then is not asked for more
 
-_NO_ROUTE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EINVAL}
+_NO_ROUTE = {
+    errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL, errno.EINVAL, errno.EAFNOSUPPORT,
+}  # fmt: skip
+_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}  # of ours, and for a while
 
 
 class Called(Protocol):
@@ -54,7 +58,8 @@ class Call:
         self._result: tuple[Outcome, str | None] | None = None
         self._source: str | None = None
         self._rtt_s: float | None = None
-        self._began = self._until = 0.0
+        self._began = self._until = self._answered = 0.0
+        self._shortage: int | None = None  # why the last attempt got no socket
 
     def begin(self, now: float, deadline_s: float) -> None:
         """Start the clock and the first attempt."""
@@ -84,7 +89,7 @@ class Call:
         """Until something happens on a socket of `calls`, or `timeout_s` has passed."""
         poll = select.poll()
         for call in calls:
-            for attempt in call._attempts:
+            for attempt in call._attempts if not call.ready else ():
                 if attempt.socket.fileno() >= 0:
                     poll.register(attempt.socket, call._events(attempt))
         poll.poll(timeout_s * 1000)
@@ -95,6 +100,8 @@ class Call:
             self._look_at_exchange(now)
         elif self._result is None and self._named is None:
             self._look_at_attempts(now)
+        elif self._result is None and now - self._answered > TURN_S:
+            self._end("ok", f"no turn for a large exchange in {TURN_S:g} s")
         if self._result is not None:
             self.close()
         return self._result is not None
@@ -126,7 +133,13 @@ class Call:
         return select.POLLIN | (select.POLLOUT if sending else 0)
 
     def _try_again(self, now: float) -> None:
-        attempt = Attempt(self._peer.address, self._peer.port or 0)
+        try:
+            attempt = Attempt(self._peer.address, self._peer.port or 0)
+        except OSError as error:
+            self._shortage = error.errno
+            if error.errno not in _SHORT:
+                self._end("no-route", _words(error.errno))
+            return
         self._attempts.append(attempt)
         self._source = attempt.source or self._source
         self._judge(attempt)
@@ -140,6 +153,7 @@ class Call:
             if self._named is not None:
                 break
         if self._named is not None:
+            self._answered = now
             for other in self._attempts:
                 if other is not self._named:
                     other.socket.close()
@@ -168,6 +182,8 @@ class Call:
 
     def _silence(self) -> tuple[Outcome, str]:
         waited = f"in {self._until - self._began:g} s"
+        if not self._attempts:
+            return "refused", f"{self._me} itself has no socket left: {_words(self._shortage)}"
         if any(attempt.connected for attempt in self._attempts if attempt.error is None):
             return "timeout", f"accepts connections but says nothing {waited}"
         errors = [attempt.error for attempt in self._attempts if attempt.error is not None]
@@ -214,13 +230,13 @@ class Call:
 def _source_towards(address: str) -> str | None:
     """The address from which the kernel would send there; None without a route."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as asked:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as asked:
             asked.connect((address, 9))
-        except OSError:
-            return None
-        source: str = asked.getsockname()[0]
-        return source
+            source: str = asked.getsockname()[0]
+    except OSError:
+        return None
+    return source
 
 
 def _words(code: int | None) -> str:

@@ -44,20 +44,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: dict[str, str] = {}
 
 
-def snapshot(
-    pids: Sequence[int] = (),
-    *,
-    gpus: Callable[[], Sequence[Gpu]] | None = None,
-    root: Path = ROOT,
-) -> Snapshot:
+def snapshot(*, gpus: Callable[[], Sequence[Gpu]] | None = None, root: Path = ROOT) -> Snapshot:
     """Read all counters, in under 5 ms on a host with few interfaces. Never raises.
 
-    The network namespace is that of the first of `pids` which is alive, else our own. `gpus` reads
-    GPU facts, of which throttle reasons and error counters are kept.
+    The network namespace is our own. `gpus` reads GPU facts, of which throttle reasons and error
+    counters are kept.
     """
     unreadable: dict[str, str] = {}
-    alive = (str(pid) for pid in pids if (root / "proc" / str(pid) / "net").exists())
-    net = root / "proc" / next(alive, "self") / "net"
+    net = root / "proc/self/net"
     cards = gpus() if gpus is not None else ()
     errors = {f"gpu{g.index}.{k}": n for g in cards for k, n in g.error_counters.items()}
     extended = _tables(net / "netstat", unreadable)

@@ -18,6 +18,8 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
+from bench.measure import descriptors
+
 HELLO = b"fabric-bench preflight 1\n"
 GO = b"g"
 # Several segments at any MTU up to 9000, yet every pair of 64 hosts at once is 4 MiB a host: 0.7 s
@@ -25,7 +27,8 @@ GO = b"g"
 BULK_BYTES = 32 * 1024
 IDENTITY_BYTES = 512
 MOST_CALLERS = 1024
-IDLE_S = 10.0  # a caller that says nothing so long has gone; probes end within 8 s
+IDLE_S = 10.0  # a caller that says nothing so long has gone; one waits 6 s for its turn at most
+_SHORT_S = 0.02  # without descriptors, the next look at who waits to be accepted
 
 _BULK = memoryview(bytes(BULK_BYTES))
 
@@ -33,23 +36,23 @@ _BULK = memoryview(bytes(BULK_BYTES))
 class Listener:
     """Answers probes on every address of `addresses` (key -> address) until it is closed.
 
-    `ports` has the port of each key, `deaf` the reason for each address that could not be bound.
-    One thread serves all callers; keep it open until every host has probed.
+    `ports` has the port of each key whose address could be bound. One thread serves all callers,
+    as many at a time as half of this process's descriptors; keep it open until every host has
+    probed.
     """
 
     def __init__(self, addresses: Mapping[str, str], identity: str) -> None:
         name = identity.encode()[:IDENTITY_BYTES]
         self._answer = HELLO + len(name).to_bytes(2, "big") + name
         self.ports: dict[str, int] = {}
-        self.deaf: dict[str, str] = {}
         self._selector = selectors.DefaultSelector()
         self._callers: set[_Caller] = set()
+        self._most = min(MOST_CALLERS, descriptors.limit() // 2)
         for key, address in addresses.items():
             try:
                 bound = _bind(address)
-            except OSError as error:
-                self.deaf[key] = error.strerror or str(error)
-                continue
+            except OSError:
+                continue  # not one of ours any more; callers are told that nobody listens there
             self.ports[key] = bound.getsockname()[1]
             self._selector.register(bound, selectors.EVENT_READ)
         self._wake, asleep = socket.socketpair()
@@ -101,14 +104,19 @@ class Listener:
         try:
             connection, _ = listening.accept()
         except OSError:
-            return  # the caller has gone again, or descriptors have run out: it will retry
-        if len(self._callers) >= MOST_CALLERS:
+            # The caller has gone again, or descriptors have run out: then it is still there, and
+            # the selector would wake us for it without pause.
+            self._closing.wait(_SHORT_S)
+            return
+        if len(self._callers) >= self._most:
             connection.close()
             return
-        connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        caller = _Caller(connection, self._answer, self._selector)
-        self._callers.add(caller)
+        try:
+            connection.setblocking(False)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._callers.add(_Caller(connection, self._answer, self._selector))
+        except OSError:
+            connection.close()
 
     def _drop(self, caller: _Caller) -> None:
         self._callers.discard(caller)

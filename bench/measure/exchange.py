@@ -22,20 +22,31 @@ _BULK = memoryview(bytes(BULK_BYTES))
 
 
 class Attempt:
-    """One connection, up to the peer's name."""
+    """One connection, up to the peer's name. OSError where no socket is to be had.
+
+    A connection that has failed is closed at once: poll would report it again and again.
+    """
 
     def __init__(self, address: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.connected = False
         self.identity: str | None = None
         self.error: int | None = None
+        self.source: str | None = None
         self._heard = b""
-        code = self.socket.connect_ex((address, port))
-        if code not in (0, errno.EINPROGRESS):
-            self.error = code
-        self.source = None if self.error else self.socket.getsockname()[0]
+        try:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            code = self.socket.connect_ex((address, port))
+            if code not in (0, errno.EINPROGRESS):
+                raise OSError(code, "connect")
+            self.source = self.socket.getsockname()[0]
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self.error = error.errno or errno.EIO
+        self.socket.close()
 
     def advance(self) -> None:
         if self.error is not None or self.identity is not None:
@@ -48,7 +59,7 @@ class Attempt:
         except BlockingIOError:
             pass
         except OSError as error:
-            self.error = error.errno or errno.EIO
+            self._fail(error)
 
     def _connect(self) -> None:
         code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -74,21 +85,32 @@ class Attempt:
 
     def rtt_s(self) -> float | None:
         """The kernel's own estimate: this loop's rounds do not count."""
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        try:
+            info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        except OSError:
+            return None
         microseconds = struct.unpack("=I", info[_TCPI_RTT])[0] if len(info) >= 72 else 0
         return microseconds / 1e6 or None
 
 
 class Exchange:
-    """BULK_BYTES both ways at once, counted as acknowledged and as received."""
+    """BULK_BYTES both ways at once, counted as acknowledged and as received.
+
+    A connection that has broken since the peer's name is told by the first `advance`.
+    """
 
     def __init__(self, connection: socket.socket, now: float) -> None:
         self._socket = connection
         self.began = self._out_moved = self._in_moved = now
         self.sent = self.acknowledged = self.received = 0
         self.go_acknowledged = self.go_heard = False
-        self.segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-        connection.send(GO)  # a segment of its own, so that it passes where large ones do not
+        self.segment = 0
+        self._broken: int | None = None
+        try:
+            self.segment = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+            connection.send(GO)  # a segment of its own: it passes where large ones do not
+        except OSError as error:
+            self._broken = error.errno or errno.EIO
 
     @property
     def moved(self) -> float:
@@ -104,6 +126,8 @@ class Exchange:
 
     def advance(self, now: float) -> int | None:
         """Move what can be moved; an error number when the connection broke."""
+        if self._broken is not None:
+            return self._broken
         try:
             self._send(now)
             self._receive(now)

@@ -1,9 +1,11 @@
-"""Who reaches whom on which network, before any group is formed: two to four seconds at worst.
+"""Who reaches whom on which network, before any group is formed.
 
 In: the peers to call (rank 0 makes the list from what listeners published). Out: PreflightPairs.
 Callers connect unbound, as NCCL and gloo do, so the kernel's route decides and is recorded. A
 small hello must come from the right host (docker0's 172.17.0.1 leads to oneself); then 32 KiB go
-both ways at once, because a switch port with a smaller MTU passes all that is small.
+both ways at once, because a switch port with a smaller MTU passes all that is small. Healthy peers
+take milliseconds, silent ones 2 s, black holes 4 s; one wave of calls ends within 13 s whatever
+the network does.
 """
 
 from __future__ import annotations
@@ -16,14 +18,15 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import psutil
 
-from bench.measure.call import Call
+from bench.measure import descriptors
+from bench.measure.call import ATTEMPTS_S, Call
 from bench.measure.echo import Listener
 from bench.records import Candidate, PreflightPair
 
 ALL_PAIRS_HOSTS = 64  # above, each host calls a few: traffic stays O(hosts)
 NEXT_HOSTS = 2  # of these few, the ring neighbours that collectives use most ...
 RANDOM_HOSTS = 3  # ... and distances drawn by the seed, the same for all: nobody is called by many
-MOST_CALLS = 256  # at a time: three attempts each stay below the usual limit of 1024 descriptors
+MOST_CALLS = 256  # at a time, and three attempts each within a quarter of the descriptors
 MOST_BULKS = 16  # large exchanges that move at a time, so that a slow link is not swamped
 _TICK_S = 0.02
 
@@ -97,15 +100,16 @@ def probe(me: str, peers: Sequence[Peer], *, deadline_s: float = 2.0) -> tuple[P
     """Call all peers at once and say what became of each, in their order.
 
     A peer has `deadline_s` to accept and to name itself, then the large exchange must not stand
-    still for 1.5 s. More than 256 peers are called in waves. Needs this host's own Listener open
-    only for the others.
+    still for 1.5 s. More than 256 peers (fewer where descriptors are few) are called in waves.
+    Needs this host's own Listener open only for the others.
     """
+    most = max(1, min(MOST_CALLS, descriptors.limit() // 4 // len(ATTEMPTS_S)))
     waiting = [Call(me, peer) for peer in peers]
     calls, active = list(waiting), set[Call]()
     try:
         while waiting or active:
             now = time.monotonic()
-            while waiting and len(active) < MOST_CALLS:
+            while waiting and len(active) < most:
                 call = waiting.pop(0)
                 call.begin(now, deadline_s)
                 active.add(call)
@@ -124,10 +128,15 @@ def probe(me: str, peers: Sequence[Peer], *, deadline_s: float = 2.0) -> tuple[P
 
 
 def _owners() -> dict[str, str]:
-    """This host's addresses and the interfaces that have them."""
+    """This host's addresses and the interfaces that have them; empty where the kernel has no
+    descriptor left to tell."""
+    try:
+        cards = psutil.net_if_addrs()
+    except OSError:
+        return {}
     return {
         address.address.partition("%")[0]: name
-        for name, addresses in psutil.net_if_addrs().items()
+        for name, addresses in cards.items()
         for address in addresses
     }
 
