@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from bench.plan.default_case import DEFAULT, default_case
 from bench.plan.gpu_paths import gpu_paths
 from bench.plan.naming import NAMED_HOSTS, named_once, some_hosts, wished_name
-from bench.plan.networks import Edge, Network, find_networks
+from bench.plan.networks import Network, find_networks
 from bench.plan.rails import rails
 from bench.records import Backend, BadInput, Candidate, Fabric, HostFacts
 
@@ -22,20 +22,16 @@ def find(
     *,
     backend: Backend,
     only: Sequence[str] = (),
-    edges: Iterable[Edge] | None = None,
     fabric: Fabric | None = None,
 ) -> tuple[Candidate, ...]:
     """All candidates, in a fixed order; those that cannot be tried have outcome "skipped" and why.
 
     `only` keeps those with one of these candidate or interface names, and always the default;
-    BadInput when a name is none of them. `edges` are pairs that are known to reach each other (see
-    networks.Edge). A candidate is called as the fabric file calls it, else as its interface where
-    hosts agree, else by its subnet.
+    BadInput when a name is none of them. A candidate is called as the fabric file calls it, else
+    as its interface where hosts agree, else by its subnet.
     """
     assert hosts, "there is at least the host that asks"
-    found = [
-        _socket(net, hosts, backend) for net in find_networks(hosts, fabric=fabric, edges=edges)
-    ]
+    found = [_socket(net, hosts, backend) for net in find_networks(hosts, fabric=fabric)]
     named = named_once(found, [wished_name(candidate, fabric) for candidate in found])
     if backend == "nccl":
         named += rails(hosts) + gpu_paths(hosts)

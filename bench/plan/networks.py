@@ -2,23 +2,21 @@
 
 In: HostFacts of all hosts. Out: Network records, one interface per host, whatever each host calls
 it. By subnet where hosts share one. Where the fabric is routed (a /31 per host, a subnet per rack
-or rail, per-node pod ranges) by the fabric file, by given reachability, by name, or by likeness;
-the preflight then confirms or denies. Interfaces that only one host has form no network.
+or rail, per-node pod ranges) by the fabric file, by name, or by likeness. All of this is a guess
+of what reaches what: the preflight calls every such network and settles those that do not.
+Interfaces that only one host has form no network.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.plan.default_case import chosen_by_nccl
 from bench.plan.naming import fits, number
 from bench.records import Address, Fabric, HostFacts, Interface
-
-Edge = tuple[tuple[str, str], tuple[str, str]]
-"""((host, interface), (host, interface)): these two reach each other."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,7 @@ class Network:
 
 
 def find_networks(
-    hosts: Sequence[HostFacts],
-    *,
-    fabric: Fabric | None = None,
-    edges: Iterable[Edge] | None = None,
+    hosts: Sequence[HostFacts], *, fabric: Fabric | None = None
 ) -> tuple[Network, ...]:
     """The networks that two or more hosts have, ordered as the first host lists its interfaces.
 
@@ -69,12 +64,7 @@ def find_networks(
     ports = [port for host in hosts for port in _ports(host, _global)]
     whole, partial = _by_subnet(ports, len(hosts))
     loose = [port for lane in partial for port in lane.values()]
-    for group in (
-        lambda rest: _by_fabric(rest, fabric),
-        lambda rest: _by_edges(rest, [*(edges or ()), *_routed(hosts, rest)]),
-        _by_name,
-        _by_likeness,
-    ):
+    for group in (lambda rest: _by_fabric(rest, fabric), _by_name, _by_likeness):
         for lane in group(loose):
             if len(lane) == len(hosts):
                 whole.append(lane)
@@ -188,43 +178,11 @@ def _by_fabric(ports: Sequence[Port], fabric: Fabric | None) -> list[Lane]:
     return groups
 
 
-def _by_edges(ports: Sequence[Port], edges: Collection[Edge]) -> list[Lane]:
-    """Connected components of what reaches each other; rails that reach each other are split."""
-    if not edges:
-        return []
-    root = {(port.host, port.interface.name): (port.host, port.interface.name) for port in ports}
-
-    def find(node: tuple[str, str]) -> tuple[str, str]:
-        while root[node] != node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
-
-    for a, b in edges:
-        if a in root and b in root:
-            root[find(a)] = find(b)
-    components: dict[tuple[str, str], list[Port]] = defaultdict(list)
-    for port in ports:
-        components[find((port.host, port.interface.name))].append(port)
-    return [lane for members in components.values() for lane in _lanes(members)]
-
-
-def _routed(hosts: Sequence[HostFacts], ports: Sequence[Port]) -> list[Edge]:
-    """Edges from routes to single addresses, as `egress` records them; a default route proves
-    nothing and is no edge."""
-    owner = {port.address: (port.host, port.interface.name) for port in ports}
-    return [
-        ((host.host, route.interface), owner[route.destination])
-        for host in hosts
-        for route in host.routes
-        if route.interface is not None and route.destination in owner
-    ]
-
-
 def _by_likeness(ports: Sequence[Port]) -> list[Lane]:
     """Same prefix length, MTU, kind and claimed speed; in the order of addresses where a host has
     several such, because address plans number networks alike on all hosts. Hosts that differ in
-    how many they have are not guessed at."""
+    how many they have are not guessed at. A wrong guess shows in the preflight, unless all these
+    networks are routed to each other."""
     alike: dict[object, dict[str, list[Port]]] = defaultdict(lambda: defaultdict(list))
     for port in ports:
         card = port.interface

@@ -23,7 +23,6 @@ from bench.records import (
     NcclChoice,
     RankPlacement,
     RdmaPort,
-    Route,
 )
 
 
@@ -255,20 +254,15 @@ def test_routed_interfaces_of_different_names_are_joined_by_likeness_in_address_
     }
 
 
-def test_known_reachability_joins_what_looks_unlike() -> None:
+def test_what_looks_unlike_is_not_guessed_at_and_the_fabric_file_joins_it() -> None:
     hosts = [
         host(1, card("ens1", "10.2.1.1/24"), card("ens2", "10.9.1.1/28")),
         host(2, card("enp6", "10.2.2.1/26", mtu=9000), card("enp7", "10.9.2.1/30")),
     ]
     assert networks(find(hosts)) == {}
-    edges = [(("host1", "ens1"), ("host2", "enp6"))]
-    (joined,) = networks(find(hosts, edges=edges)).values()
+    fabric = Fabric(name="f", network=(FabricNetwork(name="data", subnet="10.2.0.0/16"),))
+    (joined,) = networks(find(hosts, fabric=fabric)).values()
     assert joined.interfaces == {"host1": "ens1", "host2": "enp6"}
-    route = Route(destination="10.2.2.1", interface="ens1")
-    (routed,) = networks(
-        find([host(1, *hosts[0].interfaces[1:], routes=(route,)), hosts[1]])
-    ).values()
-    assert routed.interfaces == joined.interfaces
 
 
 def test_names_are_given_once() -> None:
