@@ -187,3 +187,15 @@ def test_a_lab_run_that_is_interrupted_reports_and_leaves_nothing(
     assert report["complete"] is False and report["lines"]
     assert serious(report) == [], "being told to stop is nobody's fault"
     assert left_over(tmp_path) == []
+
+
+@pytest.mark.lab
+def test_a_node_that_is_drained_is_told_as_such_and_blamed_for_nothing(tmp_path: Path) -> None:
+    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    agent = psutil.Process(wait_for_agent(tmp_path, rank=2, sessions=2))
+    agent.parent().terminate()  # its torchrun, as a scheduler does
+    report = finish(process, tmp_path)
+    assert report["complete"] is False and report["lines"]
+    assert any("rank 2 was told to stop" in s for s in report["missing"]), report["missing"]
+    assert serious(report) == [], serious(report)
+    assert left_over(tmp_path) == []

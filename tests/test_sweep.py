@@ -139,6 +139,25 @@ def test_ended_from_outside_it_keeps_what_was_measured(
     assert_all_gone(tmp_path / "run")
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.5, 1.0])
+def test_ended_before_the_first_case_it_says_so_without_a_traceback(
+    tmp_path: Path, after_s: float
+) -> None:
+    process = start("--out", str(tmp_path / "run"))
+    named = ("b0:agent", "b1:agent")
+    wait_for(lambda: any(p.name() in named for p in processes_of(tmp_path / "run")), process)
+    time.sleep(after_s)  # in the facts, in the preflight, in the first case
+    for agent in processes_of(tmp_path / "run"):
+        if agent.name() in named:
+            agent.terminate()
+    out, err = process.communicate(timeout=60)
+    ours = err.split("torch.distributed.elastic")[0].split("torch/distributed/elastic")[0]
+    assert "Traceback" not in ours, err
+    said = "SIGTERM" in err or "SIGTERM" in out
+    assert said, (out, err)
+    assert_all_gone(tmp_path / "run")
+
+
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_agent_loses_at_most_the_session_in_flight(tmp_path: Path, victim: int) -> None:
     process = start("--out", str(tmp_path / "run"), "--sessions", "9", "--budget", "600")

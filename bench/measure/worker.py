@@ -35,7 +35,6 @@ from bench.records import Phase, PlanSettings, Sample
 # 75 s of silence, with a message that names no rank.
 _BACKEND_TIMEOUT = timedelta(hours=1)
 _SOURCE = re.compile(r"\[(?:/[^/\s\]]{1,100}){1,30}/([^/\s\]]{1,100}:\d+)\] ?")
-_FIRST_S = 0.3  # what a first call of small size is announced with, deadlines come on top
 _MAX_ERROR = 600  # characters of a backend's message that are worth keeping
 
 
@@ -147,7 +146,8 @@ def _session(request: Request, voice: Voice) -> None:
     clock: Clock = CudaClock(place.device) if request.backend == "nccl" else CpuClock()
     group = TorchGroup(place)
     voice.phase("first")
-    first, expect_s = True, _FIRST_S
+    first = True
+    expect_s: float | None = None  # of one call of the next size
     for ladder in request.ladders:
         fitted: list[int] = []
         medians: list[float] = []
@@ -155,7 +155,7 @@ def _session(request: Request, voice: Voice) -> None:
         for size, after in itertools.pairwise((*sizes, sizes[0])):
             sample = _cell(request, ladder, size, place, clock, group, voice, expect_s)
             growth = after / size if size else 1.0  # a barrier has no size
-            expect_s = max(_FIRST_S, 2 * growth * _median(sample.times_s))
+            expect_s = 2 * growth * _median(sample.times_s)
             if first:
                 voice.phase("midrun")
                 voice.say({"mapped": libraries.mapped()})
@@ -239,7 +239,7 @@ def _cell(
     clock: Clock,
     group: TorchGroup,
     voice: Voice,
-    expect_s: float,
+    expect_s: float | None,
 ) -> Sample:
     collective = COLLECTIVES[ladder.collective]
     label = f"{ladder.collective} {size}"
