@@ -161,8 +161,8 @@ def schedule(
 
 
 def fits(plan: Plan, case: Case, *, elapsed_s: float, mean_case_s: float) -> bool:
-    """Whether to start `case` `elapsed_s` after the sweep began, when cases have taken
-    `mean_case_s` so far.
+    """Whether to start `case` `elapsed_s` after the sweep began, when a session of its candidate
+    takes `mean_case_s`.
 
     The first session always runs: a candidate without any would be a hole in the report, and each
     phase of it has a deadline of its own. Later ones only add precision, and wait for a longer

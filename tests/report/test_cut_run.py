@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from bench.cli import main
@@ -14,11 +16,12 @@ from bench.records import (
     HostFacts,
     Plan,
     PlanSettings,
+    RankOutcome,
     Sample,
     Session,
 )
-from bench.report.cut_run import finish
-from bench.report.journal import Journal
+from bench.report.cut_run import as_far_as_it_went, finish
+from bench.report.journal import Header, Journal
 from bench.report.stored import read_report, read_samples
 
 SIZES = tuple(4096 << step for step in range(8))
@@ -36,7 +39,7 @@ PLAN = Plan(
 )
 
 
-def session(case: Case) -> Session:
+def session(case: Case, **more: Any) -> Session:
     samples = tuple(
         Sample(
             collective="all_reduce",
@@ -46,9 +49,8 @@ def session(case: Case) -> Session:
         )
         for size in SIZES
     )
-    return Session(
-        case=case, outcome="measured", phase="end", samples=samples, started_at=1e9, duration_s=3.0
-    )
+    values = {"outcome": "measured", "samples": samples, "started_at": 1e9, "duration_s": 3.0}
+    return Session(case=case, phase="end", **{**values, **more})
 
 
 @pytest.fixture
@@ -74,6 +76,7 @@ def test_what_was_measured_is_judged_and_what_is_missing_is_said(cut: Path) -> N
     assert line.bandwidth_bytes_per_s is not None
     assert line.bandwidth_bytes_per_s.value == pytest.approx(5e7, rel=0.02)
     assert read_report(cut).missing == report.missing
+    assert (cut / "status").read_text() == "0\n"
 
 
 def test_no_raw_sample_is_lost(cut: Path) -> None:
@@ -96,3 +99,77 @@ def test_a_finished_run_is_left_alone(cut: Path) -> None:
 def test_a_folder_without_samples_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         finish(tmp_path)
+
+
+OTHER = Candidate(name="mgmt", kind="network", interfaces={"host0": "mgmt0", "host1": "mgmt0"})
+BOTH = tuple(
+    Case(number=2 * n + i, candidate=name, session=n)
+    for n in range(3)
+    for i, name in enumerate(("data", "mgmt"))
+)
+
+
+def header(*candidates: Candidate, budget_s: float = 60.0) -> Header:
+    settings = msgspec.structs.replace(PLAN.settings, budget_s=budget_s)
+    plan = msgspec.structs.replace(PLAN, cases=BOTH, settings=settings)
+    return Header(started_at=1e9, hosts=HOSTS, plan=plan, candidates=candidates)
+
+
+def test_a_run_of_which_only_the_report_is_missing_is_complete() -> None:
+    report = as_far_as_it_went(header(CANDIDATE, OTHER), [session(case) for case in BOTH])
+    assert report.complete and report.missing == ()
+
+
+def test_a_candidate_that_hung_is_not_repeated_and_nothing_of_it_is_missing() -> None:
+    sessions = [session(case) for case in BOTH if case.candidate == "data"]
+    sessions.insert(1, session(BOTH[1], outcome="hung"))
+    assert as_far_as_it_went(header(CANDIDATE, OTHER), sessions).missing == ()
+    cut = as_far_as_it_went(header(CANDIDATE, OTHER), sessions[:2])
+    assert cut.missing == ("The run was cut short after 2 of 4 sessions.",)
+    died = RankOutcome(rank=0, host="host0", outcome="died")  # such a candidate is tried again
+    sessions[1] = session(BOTH[1], outcome="failed", ranks=(died,))
+    cut = as_far_as_it_went(header(CANDIDATE, OTHER), sessions[:2])
+    assert cut.missing == ("The run was cut short after 2 of 6 sessions.",)
+
+
+def test_a_candidate_that_was_settled_before_is_not_missing() -> None:
+    settled = msgspec.structs.replace(OTHER, outcome="unreachable")
+    sessions = [session(case) for case in BOTH if case.candidate == "data"]
+    assert as_far_as_it_went(header(CANDIDATE, settled), sessions).missing == ()
+
+
+def test_what_the_budget_had_no_room_for_was_not_cut_off() -> None:
+    mgmt, data = BOTH[1], BOTH[2]
+    sessions = [
+        session(BOTH[0]),
+        session(mgmt, started_at=1e9 + 3, duration_s=20.0),
+        session(data, started_at=1e9 + 23),
+        session(BOTH[4], started_at=1e9 + 26),
+    ]
+    report = as_far_as_it_went(header(CANDIDATE, OTHER, budget_s=40), sessions)
+    assert report.complete
+    assert report.missing == ("the budget had no room for 2 sessions of mgmt",)
+    report = as_far_as_it_went(header(CANDIDATE, OTHER, budget_s=40), sessions[:3])
+    assert not report.complete
+    assert report.missing == (
+        "The run was cut short after 3 of 4 sessions.",
+        "the budget had no room for 2 sessions of mgmt",
+    )
+
+
+def test_a_lost_rank_is_why_a_sweep_ended() -> None:
+    gone = RankOutcome(rank=1, host="host1", outcome="lost")
+    report = as_far_as_it_went(
+        header(CANDIDATE, OTHER), [session(BOTH[0], outcome="hung", samples=(), ranks=(gone,))]
+    )
+    assert not report.complete
+    assert report.missing[0] == "rank 1 stopped answering: the sweep ended there"
+
+
+def test_a_run_that_measured_nothing_and_found_nothing_has_status_2(tmp_path: Path) -> None:
+    alone = Candidate(name="(default)", kind="default")
+    with Journal(tmp_path / "run") as journal:
+        journal.header((), PLAN, (alone,), None)
+    report, _ = finish(tmp_path / "run")
+    assert report.findings == ()
+    assert (tmp_path / "run/status").read_text() == "2\n"
