@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
+from bench.plan import volumes
+
 _ALIGN_BYTES = 16  # nccl-tests rounds each rank's share down to this
 _ROOT = 0
 _CYCLE = (
@@ -216,12 +218,4 @@ COLLECTIVES: dict[str, Collective] = {
     )
 }
 
-DTYPES: dict[str, torch.dtype] = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float64": torch.float64,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "uint8": torch.uint8,
-}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in volumes.DTYPES}

@@ -7,7 +7,7 @@ network must not burn the budget at sizes whose cost is known.
 from __future__ import annotations
 
 from bench.measure.worker import Ladder
-from bench.plan import sizes
+from bench.plan import sizes, volumes
 from bench.records import Candidate, Plan, Session
 
 
@@ -26,8 +26,8 @@ class Ladders:
         for collective in settings.collectives:
             known = self._known.get((candidate.name, collective))
             grid = known or self._plan.sizes_bytes
-            if collective == "barrier":
-                grid = grid[:1]  # it moves no payload: one cell
+            if collective in volumes.WITHOUT_PAYLOAD:
+                grid = grid[:1]  # one cell
             ladders.append(
                 Ladder(
                     collective=collective,

@@ -63,14 +63,17 @@ class Barren(Exception):
 
 
 class Nursery:
-    """Forks at construction. `serve(request)` runs in each worker, with stdin closed."""
+    """Forks at construction and calls itself `name`; `serve(request)` runs in each worker."""
 
-    def __init__(self, serve: Callable[[dict[str, Any], int], None]) -> None:
+    def __init__(
+        self, serve: Callable[[dict[str, Any], int], None], name: str = "nursery"
+    ) -> None:
         ours, theirs = socket.socketpair()
         agent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()
+            process.set_name(name)
             code = 1
             try:
                 _tend(theirs, agent, serve)

@@ -65,8 +65,3 @@ class MemoryFile:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._descriptor)
-
-
-def threads() -> int:
-    """How many threads this process has; forking is safe with one."""
-    return sum(1 for _ in Path("/proc/self/task").iterdir())

@@ -56,7 +56,7 @@ class Stage:
         """Join the sweep that torchrun started; BadInput where there is none to join."""
         seat = Seat.from_torchrun()
         process.set_name(f"b{seat.rank}:agent")
-        nursery = Nursery(worker.serve)
+        nursery = Nursery(worker.serve, f"b{seat.rank}:nursery")
         try:
             control = Control.from_torchrun()
             if seat.ranks < 2:

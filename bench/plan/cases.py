@@ -192,12 +192,12 @@ def _urgency(
     if candidate.kind == "default":
         return 0, 0, 0.0
     if candidate.kind == "gpu-path":
-        return 3, 0, 0.0
+        return 2, 0, 0.0
     if candidate.transport == "rdma":
-        return (4 if candidate.ranks else 2), 0, 0.0
+        return (5 if candidate.ranks else 1), 0, 0.0
     expected = expected_network(fabric, candidate.interfaces, candidate.addresses)
-    role = 1 if expected is None else 0 if expected.role == "data" else 2
-    return 1, role, -(rate_of(candidate, hosts, fabric) or 0.0)
+    turn = 3 if expected is None else 1 if expected.role == "data" else 4
+    return turn, 1, -(rate_of(candidate, hosts, fabric) or 0.0)
 
 
 def _limit(settings: PlanSettings, backend: Backend, ranks: int) -> tuple[float, str]:

@@ -182,7 +182,7 @@ def test_every_shipped_plan_starts(
 def test_what_has_no_room_is_left_out_from_the_least_telling_on_and_says_so() -> None:
     facts = [eight_rails(1), eight_rails(2)]
     found = candidates.find(facts, backend="nccl")
-    order = ["(default)", *(f"ib{i}" for i in range(8)), "eth0", "rdma"]
+    order = ["(default)", "rdma", *(f"ib{i}" for i in range(8)), "eth0"]
     order += [f"{path}@h{n}" for n in (1, 2) for path in ("p2p", "shm", "net")]
     order += [f"rdma/mlx5_{i}" for i in range(8)]
     assert set(order) == {candidate.name for candidate in found}
