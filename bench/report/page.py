@@ -178,9 +178,13 @@ def _facts(report: Report) -> list[str]:
 
 
 def _carried(candidates: Sequence[Candidate]) -> list[Carried]:
-    """Shares of every candidate; an interface has the same shade in all of them."""
+    """Shares of every candidate; an interface has the same shade in all of them, the one that
+    its candidate has in the curves."""
     bars: list[Carried] = []
     shades: dict[str, int] = {}
+    for at, candidate in enumerate(candidates):
+        for name in candidate.interfaces.values() if candidate.carried else ():
+            shades.setdefault(name, at % SHADES)
     for candidate in candidates:
         amounts: Counter[str] = Counter()
         for interfaces in candidate.carried.values():
