@@ -15,7 +15,8 @@ import msgspec
 
 from bench.measure.agent import TOLD_TO_STOP, CaseEnd, Deadlines
 from bench.measure.control import Control, StoreGone
-from bench.measure.member import Arrival, Layout, Member, Order, Probed, Pulse
+from bench.measure.member import Member, Pulse
+from bench.measure.messages import Arrival, Layout, Order, Probed
 from bench.measure.worker import Ladder
 from bench.records import (
     PHASES,

@@ -1,14 +1,6 @@
 """One rank's part in a sweep, rank 0's included: say what it is, probe its peers, run its workers.
 
-The keys of the control plane, all small, each written once (node = torchrun's GROUP_RANK):
-
-    placement/<rank>  RankPlacement
-    facts/<node>   Arrival   the host's facts, and the ports it listens on for the preflight
-    layout/<node>  Layout    from rank 0: this host's label, its candidates' settings, its peers
-    beat           a counter that moves while a case goes on
-    probed/<node>  Probed    preflight results, and what NCCL answers to each candidate's setting
-    case/<n>       Order     from rank 0: the next case, or none: the end
-    end/<n>/<rank>, evidence/<n>/<node>, abort/<n>, leaving (a counter), left/<rank>, bye
+What crosses between ranks, and under which keys, is in `messages`.
 """
 
 from __future__ import annotations
@@ -24,17 +16,11 @@ import torch.distributed as dist
 from bench.facts import gpus, nccl, placement
 from bench.facts import host as host_facts
 from bench.measure import counters, preflight
-from bench.measure.agent import BEAT_S, Agent, CaseEnd, Deadlines
+from bench.measure.agent import BEAT_S, Agent, CaseEnd
 from bench.measure.control import Control, StoreGone
+from bench.measure.messages import Arrival, Layout, Order, Probed, Setting
 from bench.measure.nursery import Nursery
-from bench.measure.worker import Ladder, Request
-from bench.records import (
-    Case,
-    HostFacts,
-    NcclChoice,
-    PlanSettings,
-    PreflightPair,
-)
+from bench.measure.worker import Request
 
 # Rank 0 gathers everybody's facts first, and gives up on the absent before this.
 _LAYOUT_S, _LAYOUT_PER_RANK_S = 60.0, 0.1
@@ -69,43 +55,6 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
     def leads(self) -> bool:
         """One rank of each node reads its facts and counters."""
         return self.local_rank == 0
-
-
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    facts: HostFacts
-    nccl: bool = False  # this node's torch is built with CUDA and NCCL
-    ports: dict[str, int] = {}  # address -> the port that answers probes
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate as one host runs it."""
-
-    environment: dict[str, str | None] = {}
-    ranks: tuple[int, ...] = ()
-    devices: int = 1
-    ask: str | None = None  # a value of NCCL_SOCKET_IFNAME to put to NCCL itself
-
-
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    host: str
-    leads: bool  # this node's leading rank stands for the host (a host may have several nodes)
-    ranks: tuple[int, ...]  # of the host
-    shares_gpu: bool
-    backend: str
-    settings: dict[str, Setting]
-    peers: tuple[preflight.Peer, ...] = ()
-
-
-class Probed(msgspec.Struct, frozen=True, kw_only=True):
-    pairs: tuple[PreflightPair, ...] = ()
-    choices: tuple[NcclChoice, ...] = ()
-
-
-class Order(msgspec.Struct, frozen=True, kw_only=True):
-    case: Case | None
-    plan: PlanSettings | None = None
-    ladders: tuple[Ladder, ...] = ()
-    deadlines: Deadlines | None = None
 
 
 class Pulse:

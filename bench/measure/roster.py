@@ -13,7 +13,7 @@ import msgspec
 
 from bench.facts import host as host_facts
 from bench.facts.placement import gpu_of, visible_gpus
-from bench.measure.member import Arrival, Layout, Probed, Setting
+from bench.measure.messages import Arrival, Layout, Probed, Setting
 from bench.measure.preflight import peers_of
 from bench.records import Backend, Candidate, HostFacts, PreflightPair, RankPlacement
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.measure.member import Arrival, Probed
+from bench.measure.messages import Arrival, Probed
 from bench.measure.roster import Roster
 from bench.records import (
     Candidate,

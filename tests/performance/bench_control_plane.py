@@ -26,7 +26,8 @@ from bench.facts import host as host_facts
 from bench.measure.agent import CaseEnd
 from bench.measure.conductor import Conductor
 from bench.measure.control import Control, StoreAddress
-from bench.measure.member import Arrival, Member, Order, Probed, Seat
+from bench.measure.member import Member, Seat
+from bench.measure.messages import Arrival, Order, Probed
 from bench.measure.stage import Stage
 from bench.plan import candidates, cases
 from bench.records import (
