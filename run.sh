@@ -203,7 +203,7 @@ PY
 }
 
 sweep_here() { # sweep_here RANKS [OPTIONS]: torchrun on this host, then the sweep's own exit status
-    local ranks=$1 out="" previous="" option child status=0
+    local ranks=$1 out="" previous="" option child status=0 logs=()
     shift
     for option in "$@"; do
         [ "$previous" = --out ] && out=$option
@@ -217,11 +217,15 @@ sweep_here() { # sweep_here RANKS [OPTIONS]: torchrun on this host, then the swe
         out=reports/$(date -u +%Y-%m-%dT%H-%M-%SZ)
         set -- "$@" --out "$out"
     fi
-    rm -f "$out/status"
+    [ -e "$out/report.json" ] && fail "$out holds a finished run; choose another folder with --out"
+    rm -f "$out/status" 2>/dev/null || true
+    # Else torchrun leaves a folder of its own among the temporary files.
+    if mkdir -p "$out/torchrun" 2>/dev/null; then logs=(--log-dir "$out/torchrun"); fi
     # In the background of a script SIGINT is ignored unless job control gives it a group of its own;
     # both signals are then handed on, so that Ctrl-C and a stopped unit end the sweep cleanly.
     set -m
-    OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} "$PYTHON" -m torch.distributed.run --standalone --nproc-per-node "$ranks" "$SWEEP" "$@" &
+    OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} "$PYTHON" -m torch.distributed.run --standalone --nproc-per-node "$ranks" \
+        ${logs[@]+"${logs[@]}"} "$SWEEP" "$@" &
     child=$!
     trap 'kill -INT "$child" 2>/dev/null' INT
     trap 'kill -TERM "$child" 2>/dev/null' TERM HUP
