@@ -172,6 +172,22 @@ def test_a_killed_agent_loses_at_most_the_session_in_flight(tmp_path: Path, vict
     assert_all_gone(tmp_path / "run")
 
 
+@pytest.mark.gpu
+def test_two_ranks_over_nccl_name_their_transport_and_measure(tmp_path: Path) -> None:
+    """On one GPU they share it as hosts of their own, so that all traffic is the network's."""
+    code, out, err = run("--out", str(tmp_path / "run"), "--backend", "nccl", "--sessions", "1",
+                         "--maxbytes", "1M", "--budget", "300")  # fmt: skip
+    assert code == 0, err
+    found = report(tmp_path / "run")
+    assert found["backend"] == "nccl" and "verdict: " in out
+    measured = [c["name"] for c in found["candidates"] if c["outcome"] == "measured"]
+    assert measured, found["candidates"]
+    for line in found["lines"]:
+        assert all(point["wrong"] == 0 and point["time_s"] > 0 for point in line["points"])
+    logs = [line for s in found["sessions"] for host in s["hosts"] for line in host["nccl_log"]]
+    assert any("via " in line for line in logs), "NCCL's own channel lines are kept"
+
+
 def lines_of(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
