@@ -18,7 +18,7 @@ from bench.records import Sample
 
 DEAR_S = 0.05
 # After a pause the first calls find cold caches and sleeping threads: 4 % of the median of 20.
-LEAD_IN_CALLS, LEAD_IN_BELOW_S = 2, 0.002
+LEAD_IN_CALLS, LEAD_IN_BELOW_S = 5, 0.002
 FIRST_S = 0.3  # what a first call is announced with at least: it may have to connect first
 _BATCH_S = 1.0  # a batch is cut to about this long, so that the agent hears from slow cells
 

@@ -30,7 +30,7 @@ from bench.measure.stopping import Rule, Warmup
 from bench.measure.worker import TorchGroup
 from bench.plan.sizes import format_bytes
 
-CALLS = 20  # in a block of either loop
+CALLS = 40  # in a block of either loop
 Row = tuple[str, int, list[float], float]
 
 
