@@ -153,8 +153,8 @@ def test_ended_before_the_first_case_it_says_so_without_a_traceback(
     out, err = process.communicate(timeout=60)
     ours = err.split("torch.distributed.elastic")[0].split("torch/distributed/elastic")[0]
     assert "Traceback" not in ours, err
-    said = "SIGTERM" in err or "SIGTERM" in out
-    assert said, (out, err)
+    # rank 0 says SIGTERM of itself; where only rank 1 was up yet, that it was told to stop
+    assert any(word in " ".join((out + err).split()) for word in ("SIGTERM", "told to stop"))
     assert_all_gone(tmp_path / "run")
 
 
