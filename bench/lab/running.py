@@ -164,7 +164,7 @@ def _start(order: Order) -> tuple[Answer, subprocess.Popen[bytes]]:
         answer = msgspec.json.decode(line, type=Answer)
         if answer.error is not None:
             raise BadInput(answer.error)
-    except BaseException:
+    except BaseException:  # Ctrl-C included: a holder that nobody waits for would stay
         holder.kill()
         holder.wait()
         holder.stdin.close()
