@@ -1,8 +1,8 @@
 """All that is known of this host before anything is measured, and one label per host.
 
 In: this machine. Out: `HostFacts`; what a container, missing rights or missing hardware hides is
-in `unreadable` with the reason. `gather` takes about 0.3 s where NVML starts at once, never raises
-for a missing thing and sends nothing on the network.
+in `unreadable` with the reason. `gather` takes about 0.3 s where NVML starts at once, under 15 s
+where it never answers; it never raises for a missing thing and sends nothing on the network.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ import msgspec
 
 from bench.facts import (
     data_path,
-    errors,
-    gpus,
+    hardware,
     interfaces,
     libraries,
     nccl,
     nccl_conf,
     placement,
-    rdma,
+    readiness,
     routes,
     software,
     sysfs,
 )
 from bench.facts.nvml import NvmlReader
-from bench.records import HostFacts, RankPlacement
+from bench.records import HostFacts, RankPlacement, Software
 
 PROC = Path("/proc")
 
@@ -42,25 +41,19 @@ def gather(
     local_ranks: Sequence[int] = (),
     ask_nccl: bool = True,
     nvml: NvmlReader | None = None,
+    root: Path = Path("/"),
 ) -> HostFacts:
     """Facts of this host. `ranks` are the global ranks to stand for, `local_ranks` likewise.
 
     A CPU mask is known for the calling process only, so a placement is recorded when it stands
-    for one rank; the merger unites the ranks of a host.
+    for one rank; the merger unites the ranks of a host. `root` is where a test's /sys lies.
     """
-    name = printable(hostname if hostname is not None else socket.gethostname())
+    name = printable(hostname) if hostname is not None else own_name()
     found_interfaces, unreadable = interfaces.read()
-    ports, more = rdma.read()
-    unreadable |= more
-    found_gpus, more = gpus.read(nvml)
-    unreadable |= more
+    parts = hardware.read(nvml, found_interfaces, root=root)
+    unreadable |= parts.unreadable
     conf, more = nccl_conf.read()
     unreadable |= more
-    counters = errors.collect(ports, found_gpus)
-    if software.driver() is not None:
-        xids, more = errors.xid()
-        counters |= xids
-        unreadable |= more
     library = libraries.find_nccl() if ask_nccl else None
     choice = nccl.choose(None, found_interfaces, library=library, asking=ask_nccl)
     if ask_nccl and library is None:
@@ -70,45 +63,77 @@ def gather(
     version = choice.nccl_version
     settings = nccl_conf.effective(os.environ, conf)
     plugin = libraries.find_plugin({**settings, **_loader_path()})
-    boot = sysfs.text(PROC / "sys/kernel/random/boot_id")
-    namespace = _network_namespace()
-    if boot is None or namespace is None:
+    ready, more = readiness.read()
+    unreadable |= more
+    boot = _boot_id()
+    if boot is None or _network_namespace() is None:
         unreadable["identity"] = "no boot id or network namespace in /proc: told apart by name"
     return HostFacts(
         host=name,
         hostname=name,
-        identity=f"{boot or name}/{namespace or name}",
+        identity=identity(name),
         node_rank=node_rank,
         ranks=tuple(ranks),
         boot_id=boot,
         cores=os.cpu_count() or 0,
         interfaces=found_interfaces,
         routes=routes.defaults(),
-        rdma_ports=ports,
-        gpus=found_gpus,
-        software=software.read(nccl=version, nccl_library=str(library) if library else None),
+        rdma_ports=parts.rdma_ports,
+        gpus=parts.gpus,
+        gpu_pairs=parts.gpu_pairs,
+        pci_devices=parts.pci_devices,
+        iommu=parts.iommu,
+        machine=parts.machine,
+        services=parts.services,
+        kernel_words=parts.kernel_words,
+        kernel_modules=parts.kernel_modules,
+        tool_outputs=parts.tool_outputs,
+        software=_software(version, library, parts),
         environment=software.environment(),
         nccl_conf=conf,
         nccl_choices=(choice,),
         data_path=data_path.predict(
             found_interfaces,
-            rdma_ports=ports,
+            rdma_ports=parts.rdma_ports,
             settings=settings,
             plugin=str(plugin) if plugin else None,
-            rdma_missing=libraries.verbs_missing() if ports else None,
+            rdma_missing=libraries.verbs_missing() if parts.rdma_ports else None,
             version=version,
         ),
+        readiness=ready,
         congestion_control=sysfs.text(PROC / "sys/net/ipv4/tcp_congestion_control"),
         placements=_placements(ranks, local_ranks),
         mapped_libraries=libraries.mapped(),
-        error_counters=counters,
+        error_counters=parts.error_counters,
         unreadable=unreadable,
+    )
+
+
+def _software(version: str | None, library: Path | None, parts: hardware.Hardware) -> Software:
+    """The driver's version is NVML's where /proc is another's (a container)."""
+    found = software.read(nccl=version, nccl_library=str(library) if library else None)
+    return msgspec.structs.replace(
+        found, driver=found.driver or parts.driver, cuda_driver=parts.cuda_driver
     )
 
 
 def _loader_path() -> dict[str, str]:
     path = os.environ.get("LD_LIBRARY_PATH")
     return {"LD_LIBRARY_PATH": path} if path else {}
+
+
+def own_name() -> str:
+    """The name that this host gives itself."""
+    return printable(socket.gethostname())
+
+
+def identity(name: str) -> str:
+    """What tells hosts apart when names do not: the kernel's boot and the network namespace."""
+    return f"{_boot_id() or name}/{_network_namespace() or name}"
+
+
+def _boot_id() -> str | None:
+    return sysfs.text(PROC / "sys/kernel/random/boot_id")
 
 
 def _network_namespace() -> str | None:

@@ -12,7 +12,7 @@ import pwd
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.facts import software
+from bench.formats.allow_list import recorded
 from bench.records import NcclConf
 
 SYSTEM_FILE = Path("/etc/nccl.conf")
@@ -41,7 +41,7 @@ def read(
         found.append(
             NcclConf(
                 path=str(path),
-                settings={k: v for k, v in settings.items() if software.recorded(k)},
+                settings={k: v for k, v in settings.items() if recorded(k)},
             )
         )
     return tuple(found), unreadable

@@ -9,12 +9,16 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from typing import Any
+from typing import Any, Literal
 
 import netifaces
 
 from bench.facts.interfaces import text_name
 from bench.records import Route
+
+# States of the kernel's neighbour table (linux/neighbour.h).
+_ANSWERED = 0x02 | 0x04 | 0x08 | 0x10 | 0x80  # reachable, stale, delay, probe, permanent
+_UNANSWERED = 0x01 | 0x20  # incomplete, failed
 
 
 def egress(address: str) -> Route:
@@ -51,6 +55,24 @@ def egress(address: str) -> Route:
         source=answer.get_attr("RTA_PREFSRC"),
         gateway=answer.get_attr("RTA_GATEWAY"),
     )
+
+
+def neighbour(address: str) -> Literal["present", "absent"] | None:
+    """Whether anybody on a network of this host's own has answered for `address` below IP (by ARP
+    or neighbour discovery); None where the kernel has not asked lately, or a router lies between.
+    """
+    try:
+        from pyroute2 import IPRoute
+
+        with IPRoute() as netlink:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            entries = netlink.get_neighbours(family=family, dst=address)
+            states = {int(entry["state"]) for entry in entries}
+    except Exception:  # noqa: BLE001 - pyroute2's errors have no common base, see egress
+        return None
+    if any(state & _ANSWERED for state in states):
+        return "present"
+    return "absent" if any(state & _UNANSWERED for state in states) else None
 
 
 def defaults() -> tuple[Route, ...]:

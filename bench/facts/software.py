@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.facts import sysfs
+from bench.formats.allow_list import VALUE_LIMIT, recorded
 from bench.records import Software
 
 PACKAGES = (
@@ -22,33 +23,8 @@ PACKAGES = (
     "nvidia-nccl-cu11", "nvidia-nccl-cu12", "nvidia-nccl-cu13",
 )  # fmt: skip
 
-# Whole environments hold secrets, so only names that steer communication are recorded.
-_PREFIXES = (
-    "NCCL_", "TORCH_", "TORCHELASTIC_", "GLOO_", "UCX_", "FI_", "OFI_NCCL_", "RCCL_", "HSA_",
-    "SHARP_", "SLURM_TOPOLOGY_",
-)  # fmt: skip
-_NAMES = frozenset({
-    "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "ROCR_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "SLURM_NODEID", "SLURM_PROCID",
-    "SLURM_LOCALID", "SLURM_NNODES", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_JOB_ID",
-    "SLURM_JOB_NUM_NODES", "SLURM_JOB_NODELIST", "SLURM_CPU_BIND", "SLURM_GPUS_ON_NODE",
-})  # fmt: skip
-# Words of a name behind which a secret may stand even under an allowed prefix;
-# NCCL_SOCKET_MAGIC is what keeps strangers out of NCCL's connections.
-_SECRET_WORDS = frozenset({
-    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL", "CREDENTIALS", "PSK", "MAGIC",
-})  # fmt: skip
-VALUE_LIMIT = 4096
-
 _DRIVER = re.compile(r"NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s")
 _TORCH_CUDA = re.compile(r"^(cuda|hip)\b.*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
-
-
-def recorded(name: str) -> bool:
-    """Whether the variable may stand in a report."""
-    if _SECRET_WORDS.intersection(name.upper().split("_")):
-        return False
-    return name in _NAMES or name.startswith(_PREFIXES)
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -72,6 +48,7 @@ def read(
         nccl_library=nccl_library,
         cuda=_cuda(),
         driver=driver(proc),
+        driver_open=driver_open(proc),
         kernel=platform.release(),
         packages={name: found for name in PACKAGES if (found := version(name)) is not None},
     )
@@ -89,6 +66,12 @@ def driver(proc: Path = Path("/proc")) -> str | None:
     """Version of the loaded NVIDIA kernel driver, e.g. "550.54.15"."""
     match = _DRIVER.search((sysfs.text(proc / "driver/nvidia/version") or "") + " ")
     return match[1] if match else None
+
+
+def driver_open(proc: Path = Path("/proc")) -> bool | None:
+    """Whether the loaded NVIDIA kernel modules are the open ones; None without a driver."""
+    told = sysfs.text(proc / "driver/nvidia/version")
+    return None if told is None else "Open Kernel Module" in told
 
 
 def _cuda() -> str | None:

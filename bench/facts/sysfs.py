@@ -18,21 +18,26 @@ _PCI_ADDRESS = re.compile(r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 
 def text(path: Path, limit_bytes: int = ATTRIBUTE_LIMIT_BYTES) -> str | None:
     """The file's content without surrounding white space, or None; longer files are cut."""
+    found = content(path, limit_bytes)
+    return found.decode(errors="replace").strip() or None if found else None
+
+
+def content(path: Path, limit_bytes: int = ATTRIBUTE_LIMIT_BYTES) -> bytes | None:
+    """The file's first bytes, or None where it is absent or refused."""
     try:
         with path.open("rb") as file:
-            content = file.read(limit_bytes)
+            return file.read(limit_bytes)
     except (OSError, ValueError):  # ValueError: a NUL in a name that came from elsewhere
         return None
-    return content.decode(errors="replace").strip() or None
 
 
 def number(path: Path) -> int | None:
     """The file's content as an integer (decimal, or hexadecimal with 0x), or None."""
-    content = text(path)
-    if content is None:
+    told = text(path)
+    if told is None:
         return None
     try:
-        return int(content, 0)
+        return int(told, 0)
     except ValueError:
         return None
 
@@ -45,13 +50,26 @@ def names(path: Path) -> list[str]:
         return []
 
 
+def link_name(link: Path) -> str | None:
+    """The last part of what a link leads to: a driver's name, a group's number."""
+    try:
+        return link.resolve(strict=True).name
+    except (OSError, RuntimeError):
+        return None
+
+
+def is_pci_address(name: str) -> bool:
+    """Whether a folder of /sys/devices is a PCI function ("0000:17:00.0")."""
+    return _PCI_ADDRESS.match(name) is not None
+
+
 def pci_address(device: Path) -> str | None:
     """The PCI address a `device` link leads to (its last PCI part: virtio sits below one)."""
     try:
         parts = device.resolve(strict=True).parts
     except (OSError, RuntimeError):  # RuntimeError: a loop of links, before Python 3.13
         return None
-    return next((part for part in reversed(parts) if _PCI_ADDRESS.match(part)), None)
+    return next((part for part in reversed(parts) if is_pci_address(part)), None)
 
 
 def numa_node(device: Path) -> int | None:

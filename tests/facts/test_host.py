@@ -155,6 +155,12 @@ def test_the_driver_version_is_read_from_its_proc_file(tmp_path: Path) -> None:
         "GCC version:  gcc version 11.4.0\n"
     )
     assert software.driver(tmp_path) == "535.104.05"
+    assert software.driver_open(tmp_path) is False
+    (tmp_path / "driver/nvidia/version").write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.10  Release Build\n"
+    )
+    assert (software.driver(tmp_path), software.driver_open(tmp_path)) == ("570.86.10", True)
+    assert software.driver_open(tmp_path / "absent") is None
     assert software.driver(tmp_path / "absent") is None
 
 
