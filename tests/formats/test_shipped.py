@@ -9,13 +9,21 @@ import pytest
 
 from bench.formats.shipped import find, folder
 from bench.formats.toml_file import load
-from bench.records import BadInput, Fabric, FabricGpus, FabricNetwork, PlanSettings, Tolerance
+from bench.records import (
+    BadInput,
+    Fabric,
+    FabricBusbw,
+    FabricGpus,
+    FabricNetwork,
+    PlanSettings,
+    Tolerance,
+)
 
 PLANS = sorted(path.stem for path in folder("plans").glob("*.toml"))
 
 
-def test_the_shipped_plans_are_the_three_that_the_manual_names() -> None:
-    assert PLANS == ["full", "nightly", "quick"]
+def test_the_shipped_plans_are_the_five_that_the_manual_names() -> None:
+    assert PLANS == ["full", "ladder", "locate", "nightly", "quick"]
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -45,7 +53,7 @@ def test_a_path_is_taken_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monkey
     ("wanted", "sentence"),
     [
         ("nightli", 'no plan is called "nightli"; did you mean "nightly"?'),
-        ("zzz", 'no plan is called "zzz"; known: full, nightly, quick'),
+        ("zzz", 'no plan is called "zzz"; known: full, ladder, locate, nightly, quick'),
         ("zzz.toml", "zzz.toml: no such file"),
         ("./quick", "./quick: no such file"),
         ("/", "/: is a folder; expected a TOML file"),
@@ -60,11 +68,12 @@ def test_what_is_not_there_is_one_sentence(wanted: str, sentence: str) -> None:
 @pytest.mark.parametrize("file", sorted(folder("fabrics").glob("*.toml")), ids=lambda f: f.stem)
 def test_every_shipped_fabric_loads_and_is_in_the_folders_table(file: Path) -> None:
     assert load(file, Fabric).name == file.stem
-    assert f"| `{file.name}` |" in (file.parent / "README.md").read_text()
+    table = re.findall(r"^\|(.*?)\|", (file.parent / "README.md").read_text(), re.MULTILINE)
+    assert sum(f"`{file.name}`" in row for row in table) == 1
 
 
 def test_the_example_fabric_shows_every_key() -> None:
     text = find("fabrics", "example").read_text()
-    for record in (Fabric, FabricNetwork, FabricGpus, Tolerance):
+    for record in (Fabric, FabricNetwork, FabricGpus, FabricBusbw, Tolerance):
         for name in record.__struct_fields__:
             assert re.search(rf"^(\[+)?{name}\b", text, re.MULTILINE), name
