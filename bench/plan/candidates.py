@@ -23,11 +23,13 @@ def find(
     backend: Backend,
     only: Sequence[str] = (),
     fabric: Fabric | None = None,
+    networks_only: bool = False,
 ) -> tuple[Candidate, ...]:
     """All candidates, in a fixed order; those that cannot be tried have outcome "skipped" and why.
 
     `only` keeps those with one of these candidate or interface names, and always the default;
-    BadInput when a name is none of them. A candidate is called as the fabric file calls it, else
+    BadInput when a name is none of them; `networks_only` leaves out GPU paths and single rails
+    where nothing is named. A candidate is called as the fabric file calls it, else
     as its interface where hosts agree, else by its subnet.
     """
     assert hosts, "there is at least the host that asks"
@@ -38,6 +40,8 @@ def find(
     if only:
         _check(only, named, hosts)
         named = [c for c in named if _answers_to(c, set(only))]
+    elif networks_only:
+        named = [c for c in named if c.kind == "network" and not c.ranks]
     return (*named, default_case(hosts, backend))
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence, Set
 from difflib import get_close_matches
+from typing import Literal
 
 import msgspec
 
-from bench.plan.cost import FIXED_S, costs_s, gpu_hours, rate_of
+from bench.plan.amounts import screen_s
+from bench.plan.cost import FIXED_S, copies_s, costs_s, gpu_hours, rate_of
 from bench.plan.naming import expected_network
 from bench.plan.sizes import format_bytes, ladder, parse_bytes
 from bench.plan.volumes import COLLECTIVES, DTYPES
@@ -28,6 +30,8 @@ from bench.records import (
     Plan,
     PlanSettings,
 )
+
+Locate = Literal["auto", "never", "always"]
 
 CLOSING_S = 4.0  # of the budget, kept for fit, judgement and page
 
@@ -97,11 +101,11 @@ def afford(
     planned = _planned(candidates)
     costs = costs_s(settings, planned, hosts, backend, ranks, fabric)
     limit_s, limit = _limit(settings, backend, ranks)
-    spent_s, kept = FIXED_S, set[str]()
-    for candidate in sorted(planned, key=lambda c: _urgency(c, hosts, fabric)):
-        if spent_s + costs[candidate.name] <= limit_s:
-            spent_s += costs[candidate.name]
-            kept.add(candidate.name)
+    urgent = sorted(planned, key=lambda c: _urgency(c, hosts, fabric))
+    check_s = copies_s(settings, hosts, backend, limit_s)
+    kept = _kept(urgent, costs, limit_s - FIXED_S - check_s)
+    if check_s and _least_s(planned, costs, kept) is not None:
+        kept = _kept(urgent, costs, limit_s - FIXED_S)  # then without the copies
     least_s = _least_s(planned, costs, kept)
     if least_s is not None:
         hours = f" ({gpu_hours(ranks, least_s):.2g} GPU hours)" if backend == "nccl" else ""
@@ -130,13 +134,14 @@ def schedule(
     ranks: int,
     seed: int,
     fabric: Fabric | None = None,
+    locate: Locate = "auto",
 ) -> Plan:
     """One case per session of each candidate whose outcome is "planned", in rounds: every
     candidate once per round, in a new order drawn from `seed`.
 
-    `estimate_s` counts wall seconds from the facts to the report; `gpu_hours` is that times
-    `ranks`, None over gloo. More sessions than fit are no error: the estimate is rough, and `fits`
-    leaves out what there is no time for.
+    `locate` is when pairs of hosts are measured. `estimate_s` counts wall seconds from the facts
+    to the report; `gpu_hours` is that times `ranks`, None over gloo. More sessions than fit are
+    no error: the estimate is rough, and `fits` leaves out what there is no time for.
     """
     validate(settings)
     planned = _planned(candidates)
@@ -146,7 +151,12 @@ def schedule(
         for candidate in draw.sample(planned, len(planned)):
             cases.append(Case(number=len(cases), candidate=candidate.name, session=session))
     costs = costs_s(settings, planned, hosts, backend, ranks, fabric)
-    estimate_s = FIXED_S + settings.sessions * sum(costs.values())
+    limit_s, _ = _limit(settings, backend, ranks)
+    check_s = copies_s(settings, hosts, backend, limit_s)
+    if FIXED_S + check_s + sum(costs.values()) > limit_s:
+        check_s = 0.0
+    pairs_s = 0.0 if locate == "never" else screen_s(backend, hosts=len(hosts), limit_s=limit_s)
+    estimate_s = FIXED_S + check_s + settings.sessions * sum(costs.values()) + pairs_s
     return Plan(
         settings=settings,
         backend=backend,
@@ -155,9 +165,16 @@ def schedule(
         seed=seed,
         sizes_bytes=ladder(settings, ranks),
         cases=tuple(cases),
+        copies_s=round(check_s, 1),
+        locate_s=round(pairs_s, 1),
         estimate_s=round(estimate_s, 1),
         gpu_hours=round(gpu_hours(ranks, estimate_s), 4) if backend == "nccl" else None,
     )
+
+
+def time_limit_s(plan: Plan) -> float:
+    """The tighter of the plan's limits, in seconds of this many ranks."""
+    return _limit(plan.settings, plan.backend, plan.ranks)[0]
 
 
 def fits(plan: Plan, case: Case, *, elapsed_s: float, mean_case_s: float) -> bool:
@@ -166,11 +183,11 @@ def fits(plan: Plan, case: Case, *, elapsed_s: float, mean_case_s: float) -> boo
 
     The first session always runs: a candidate without any would be a hole in the report, and each
     phase of it has a deadline of its own. Later ones only add precision, and wait for a longer
-    budget. Some seconds are kept for the report.
+    budget. Some seconds are kept for the report, and for the rounds of pairs.
     """
     if case.session == 0:
         return True
-    ends_s = elapsed_s + mean_case_s + CLOSING_S
+    ends_s = elapsed_s + mean_case_s + plan.locate_s + CLOSING_S
     limit = plan.settings.gpu_hours
     if plan.backend == "nccl" and limit is not None and gpu_hours(plan.ranks, ends_s) > limit:
         return False
@@ -198,6 +215,16 @@ def _urgency(
     expected = expected_network(fabric, candidate.interfaces, candidate.addresses)
     turn = 3 if expected is None else 1 if expected.role == "data" else 4
     return turn, 1, -(rate_of(candidate, hosts, fabric) or 0.0)
+
+
+def _kept(urgent: Sequence[Candidate], costs: Mapping[str, float], room_s: float) -> set[str]:
+    """Names of those that fit one after the other, the most urgent first."""
+    kept: set[str] = set()
+    for candidate in urgent:
+        if costs[candidate.name] <= room_s:
+            room_s -= costs[candidate.name]
+            kept.add(candidate.name)
+    return kept
 
 
 def _limit(settings: PlanSettings, backend: Backend, ranks: int) -> tuple[float, str]:

@@ -19,6 +19,10 @@ FIXED_S = 8.0  # facts, preflight, fit, judgement, page
 WORKER_S = {"gloo": 0.15, "nccl": 3.0}
 GROUP_S = {"gloo": 0.05, "nccl": 1.5}
 GROUP_S_PER_RANK = {"gloo": 0.004, "nccl": 0.02}
+# Copies between host and GPUs: CUDA's start, then a context, two ways to the host and two to the
+# neighbour for each GPU (a quarter of a second each way at most where links are healthy).
+COPIES_S, COPIES_S_PER_GPU = 2.5, 0.75
+COPIES_SHARE = 0.25  # of the budget at most: what users get is measured first
 WARMUP = 1.2  # warm-up calls, agreement on when to stop and value checks, per measured second
 
 
@@ -36,6 +40,16 @@ def costs_s(
         c.name: _case_s(settings, sizes, rate_of(c, hosts, fabric), len(c.ranks) or ranks, backend)
         for c in candidates
     }
+
+
+def copies_s(
+    settings: PlanSettings, hosts: Sequence[HostFacts], backend: Backend, limit_s: float
+) -> float:
+    """Seconds of the copy check, all hosts at once; 0 where none is wanted or it is too dear."""
+    if backend != "nccl" or not settings.copies:
+        return 0.0
+    seconds = COPIES_S + COPIES_S_PER_GPU * max(len(host.gpus) for host in hosts)
+    return seconds if seconds <= COPIES_SHARE * limit_s else 0.0
 
 
 def gpu_hours(ranks: int, seconds: float) -> float:

@@ -1,8 +1,9 @@
 """The ways by which GPUs of one host reach each other, as candidates.
 
-In: HostFacts. Out: `p2p` (NCCL's default), `shm` (through host memory) and `net` (as if each GPU
-were a host of its own). NCCL cannot be made to use PCIe peer-to-peer between GPUs that have NVLink
-(facts: its P2P level is a threshold and CUDA picks NVLink), so there is no such candidate.
+In: HostFacts. Out: `p2p` (NCCL's own way, but for NVLS), `shm` (through host memory) and `net` (as
+if each GPU were a host of its own). NCCL cannot be made to use PCIe peer-to-peer between GPUs that
+have NVLink (facts: its P2P level is a threshold and CUDA picks NVLink), so there is no such
+candidate: what their PCIe links carry, the copies between host and GPU tell.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from bench.records import Candidate, HostFacts
 MOST_HOSTS = 4  # above, three more cases per host would outlast the networks: the first host only
 
 # A user's own setting would turn one path into another, so each path states all that decides it.
-# NVLS needs no P2P by NCCL's rules and would carry an all_reduce past the other two settings.
+# NVLS needs no P2P by NCCL's rules: it would carry an all_reduce past the other two settings, and
+# on p2p its busbw rightly exceeds what the links of a ring can carry, so nothing could be held
+# against them. MNNVL is for other hosts. NET_DISABLE_INTRA=1 keeps NCCL from taking the network
+# inside a host where it models that as faster; RCCL has it on, which would leave `net` no way.
+_SAME: dict[str, str | None] = {
+    "NCCL_NVLS_ENABLE": "0", "NCCL_MNNVL_ENABLE": "0", "NCCL_P2P_LEVEL": None
+}  # fmt: skip
 _PATHS: dict[str, dict[str, str | None]] = {
-    "p2p": {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_P2P_LEVEL": None},
-    "shm": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "0", "NCCL_NVLS_ENABLE": "0"},
-    "net": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NVLS_ENABLE": "0"},
+    "p2p": {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_NET_DISABLE_INTRA": "1"},
+    "shm": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "0", "NCCL_NET_DISABLE_INTRA": "1"},
+    "net": {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET_DISABLE_INTRA": "0"},
 }
 
 
@@ -35,7 +42,7 @@ def gpu_paths(hosts: Sequence[HostFacts]) -> list[Candidate]:
             kind="gpu-path",
             transport="gpu" if path != "net" else "mixed",
             interfaces={host.host: path},
-            environment=dict(settings),
+            environment={**_SAME, **settings},
             ranks=() if len(hosts) == 1 else tuple(host.ranks),
         )
         for host in able

@@ -37,9 +37,13 @@ def expected_network(
 
 
 def fits(network: FabricNetwork, name: str, address: str | None) -> bool:
-    """Whether an interface is what the fabric file describes, by its name or its address."""
-    if any(fnmatchcase(name, pattern) for pattern in network.interfaces):
+    """Whether an interface is what the fabric file describes, by its name or its address; of
+    several that act together ("mlx5_0+mlx5_1:1") all have to be."""
+    parts = [part.partition(":")[0] for part in name.split("+")]  # RDMA devices may name a port
+    if all(any(fnmatchcase(part, glob) for glob in network.interfaces) for part in parts):
         return True
+    if any("+" in glob and fnmatchcase(name, glob) for glob in network.interfaces):
+        return True  # an interface may have a plus in its own name
     span = _span(network.subnet) if network.subnet is not None and address is not None else None
     if span is None or address is None:
         return False

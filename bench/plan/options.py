@@ -11,11 +11,12 @@ import argparse
 import difflib
 import random
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import msgspec
 
 from bench.plan import cases
+from bench.plan.cases import Locate
 from bench.records import SEVERITIES, Backend, BadInput, PlanSettings
 
 
@@ -37,6 +38,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str | None = None
     backend: Backend | None = None
     labels: dict[str, str] = {}
+    locate: Locate = "auto"
+    ladder: bool = False
     quiet: bool = False
     help: str | None = None  # the text to print instead of a sweep
 
@@ -75,9 +78,8 @@ def _parser() -> _Parser:
     p.add_argument("-h", "--help", action="store_true", help="show this and end")
     p.add_argument(
         "--plan",
-        default="quick",
         metavar="NAME|FILE",
-        help="quick, nightly, full, or a TOML file (default: quick)",
+        help="quick, nightly, full, locate, ladder, or a TOML file (default: quick)",
     )
     p.add_argument("--fabric", metavar="FILE", help="expected topology (TOML)")
     p.add_argument("--out", metavar="DIR", help="folder of this run (default: reports/<UTC time>)")
@@ -135,6 +137,18 @@ def _parser() -> _Parser:
         metavar="KEY=VALUE",
         help="a note for the report; may be repeated",
     )
+    p.add_argument(
+        "--locate",
+        default="auto",
+        metavar="WHEN",
+        help="measure pairs of hosts to find the slow one: auto (three hosts or more: a short "
+        "screen, more where one stands out), always (every pair), never (default: auto)",
+    )
+    p.add_argument(
+        "--ladder",
+        action="store_true",
+        help="only find out what works: groups of 1 rank, 2, one host, two, all (plan: ladder)",
+    )
     p.add_argument("--quiet", action="store_true", help="print the verdict only")
     return p  # fmt: skip
 
@@ -152,6 +166,7 @@ def parse(argv: Sequence[str]) -> Options:
         hint = f"; did you mean {near[0]}?" if near else " (see --help)"
         raise BadInput(f"unknown option {rest[0]!r}{hint}")
     _one_of("--fail-on", found.fail_on, ("none", *SEVERITIES))
+    _one_of("--locate", found.locate, get_args(Locate))
     if found.backend is not None:
         _one_of("--backend", found.backend, ("nccl", "gloo"))
     labels: dict[str, str] = {}
@@ -162,6 +177,7 @@ def parse(argv: Sequence[str]) -> Options:
         labels[key] = value
     values = {name: value for name, value in vars(found).items() if name != "help"} | {
         "labels": labels,
+        "plan": found.plan or ("ladder" if found.ladder else "quick"),
         "seed": random.SystemRandom().randrange(10_000) if found.seed is None else found.seed,
     }
     return msgspec.convert(values, Options, strict=False)

@@ -384,8 +384,20 @@ def test_gpu_paths_are_per_host_on_few_hosts_and_of_the_first_on_many() -> None:
     assert [path.name for path in paths(2)][2:4] == ["net@host1", "p2p@host2"]
     assert paths(2)[5].ranks == (2, 3)
     assert len(paths(5)) == 3
-    shm = paths(1)[1].environment
-    assert (shm["NCCL_P2P_DISABLE"], shm["NCCL_NVLS_ENABLE"]) == ("1", "0")
+
+
+def test_a_gpu_path_states_all_that_decides_it() -> None:
+    """facts: P2P_DISABLE acts with the value 1 only and beats P2P_LEVEL; NVLS needs no P2P; both
+    P2P and SHM off makes each GPU a node of its own; a user's settings would turn one into
+    another."""
+    paths = {c.name: c.environment for c in find([gpu_host(1)], backend="nccl")
+             if c.kind == "gpu-path"}  # fmt: skip
+    decided = {name: (e["NCCL_P2P_DISABLE"], e["NCCL_SHM_DISABLE"]) for name, e in paths.items()}
+    assert decided == {"p2p": ("0", "0"), "shm": ("1", "0"), "net": ("1", "1")}
+    for environment in paths.values():
+        assert environment["NCCL_NVLS_ENABLE"] == environment["NCCL_MNNVL_ENABLE"] == "0"
+        assert environment["NCCL_P2P_LEVEL"] is None
+    assert [e["NCCL_NET_DISABLE_INTRA"] for e in paths.values()] == ["1", "1", "0"]
 
 
 # ------------------------------------------------------------------------------------ default

@@ -179,6 +179,20 @@ def test_every_shipped_plan_starts(
         assert not reasons(kept)
 
 
+def test_a_plan_of_networks_only_has_no_gpu_path_and_no_rail_by_itself() -> None:
+    """Pairs of hosts use none of them, and on eight GPUs they are most of what there is to try."""
+    facts = [eight_rails(1), eight_rails(2)]
+    plan = toml_file.load(shipped.find("plans", "locate"), PlanSettings)
+    assert plan.networks_only
+    found = candidates.find(facts, backend="nccl", networks_only=True)
+    names = [candidate.name for candidate in found]
+    assert names == ["eth0", *(f"ib{i}" for i in range(8)), "rdma", "(default)"]
+    named = candidates.find(facts, backend="nccl", only=("p2p@h1",), networks_only=True)
+    assert [candidate.name for candidate in named] == ["p2p@h1", "(default)"]
+    kept = afford(plan, found, facts, backend="nccl", ranks=16)
+    assert all(candidate.outcome == "planned" for candidate in kept)
+
+
 def test_what_has_no_room_is_left_out_from_the_least_telling_on_and_says_so() -> None:
     facts = [eight_rails(1), eight_rails(2)]
     found = candidates.find(facts, backend="nccl")
@@ -340,3 +354,42 @@ def test_five_hundred_hosts_are_scheduled_in_well_under_a_second() -> None:
     made = schedule(settings(budget_s=1e5), found, facts, backend="nccl", ranks=4096, seed=0)
     assert time.process_time() - began < 0.5
     assert len(made.cases) == 30
+
+
+# ------------------------------------------------------------------------------------ copies
+
+
+def gpu_hosts(gpus: int = 8) -> list[HostFacts]:
+    made = tuple(Gpu(index=n) for n in range(gpus))
+    return [msgspec.structs.replace(host, gpus=made) for host in hosts()]
+
+
+def test_copies_are_planned_with_gpus_and_cost_what_they_take() -> None:
+    long = settings(budget_s=600, sessions=1)
+    given: dict[str, Any] = {"backend": "nccl", "ranks": 16, "seed": 1}
+    with_them = schedule(long, networks(), gpu_hosts(), **given)
+    without = schedule(settings(budget_s=600, sessions=1, copies=False), networks(), gpu_hosts(),
+                       **given)  # fmt: skip
+    assert 5 < with_them.copies_s < 15 and without.copies_s == 0
+    saved = with_them.estimate_s - without.estimate_s
+    assert saved == pytest.approx(with_them.copies_s, abs=0.2)
+    over_gloo = schedule(long, networks(), gpu_hosts(), backend="gloo", ranks=16, seed=1)
+    assert over_gloo.copies_s == 0
+
+
+def test_copies_never_cost_what_users_get_its_measurement() -> None:
+    """In a budget that holds the default and one network and nothing else, there is no check."""
+    found = [*networks(1), Candidate(name="(default)", kind="default")]
+    given: dict[str, Any] = {"backend": "nccl", "ranks": 16}
+    seen = set()
+    for budget_s in range(24, 60):
+        tight = settings(budget_s=float(budget_s), sessions=1)
+        try:
+            kept = afford(tight, found, gpu_hosts(), **given)
+        except BadInput:
+            continue  # not even those two fit
+        assert [c.outcome for c in kept] == ["planned", "planned"], budget_s
+        made = schedule(tight, kept, gpu_hosts(), seed=1, **given)
+        assert made.estimate_s <= budget_s
+        seen.add(made.copies_s > 0)
+    assert seen == {True, False}
