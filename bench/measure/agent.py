@@ -18,8 +18,9 @@ import msgspec
 
 from bench.measure import nccl_log, process
 from bench.measure.control import Control
+from bench.measure.errand import Errand
 from bench.measure.nursery import Barren, Nursery, Worker
-from bench.measure.worker import Request
+from bench.measure.transfers import Arrivals
 from bench.records import Phase, RankOutcome, Sample
 
 Outcome = Literal["ok", "hung", "died", "failed", "lost", "aborted"]
@@ -64,10 +65,11 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent reports of its rank's part in a case; samples come from group rank 0 only."""
+    """What an agent reports of its rank's part; samples come from group rank 0 only."""
 
     rank: RankOutcome
     samples: tuple[Sample, ...] = ()
+    transfers: tuple[Arrivals, ...] = ()  # of one end of a pair, one per repetition
     group_s: float | None = None
     nccl_log: tuple[str, ...] = ()
     mapped: tuple[str, ...] = ()  # libnccl and plugin files in the worker's memory map
@@ -80,10 +82,11 @@ class Agent:
         self._control, self._nursery, self._host = control, nursery, host
 
     def run(
-        self, number: int, request: Request, deadlines: Deadlines, stop: Callable[[], bool]
+        self, number: int | str, request: Errand, deadlines: Deadlines, stop: Callable[[], bool]
     ) -> CaseEnd:
         """Supervise one worker to its end. Never raises for what the worker does; takes at most
-        the current phase's deadline plus a few seconds."""
+        the current phase's deadline plus a few seconds. `number` names the group: where one of
+        its agents fails, all end."""
         with (
             process.MemoryFile("stacks") as stacks,
             process.MemoryFile("words") as words,
@@ -133,18 +136,24 @@ class Agent:
             return CaseEnd(
                 rank=rank,
                 samples=tuple(watch.samples),
+                transfers=tuple(watch.transfers),
                 group_s=watch.group_s,
                 nccl_log=nccl_log.telling(log.head(_LOG_BYTES) or ""),
                 mapped=watch.mapped,
             )
 
-    def _unborn(self, request: Request, error: Barren) -> RankOutcome:
+    def _unborn(self, request: Errand, error: Barren) -> RankOutcome:
         return RankOutcome(
             rank=request.global_rank, host=self._host, outcome="failed", error=str(error)
         )
 
     def _watch(
-        self, worker: Worker, watch: _Watch, number: int, beats: bool, stop: Callable[[], bool]
+        self,
+        worker: Worker,
+        watch: _Watch,
+        number: int | str,
+        beats: bool,
+        stop: Callable[[], bool],
     ) -> Outcome:
         """Listen until the worker is done, or the deadline, a peer or `stop` says otherwise.
 
@@ -216,6 +225,7 @@ class _Watch:
         self.phase: Phase = "rendezvous"
         self.cell: str | None = None
         self.samples: list[Sample] = []
+        self.transfers: list[Arrivals] = []
         self.group_s: float | None = None
         self.mapped: tuple[str, ...] = ()
         self.error: str | None = None
@@ -234,6 +244,8 @@ class _Watch:
             self.cell, expect_s = str(message["busy"]), _PATIENCE * float(message["expect_s"])  # type: ignore[arg-type]
         elif "sample" in message:
             self.samples.append(msgspec.convert(message["sample"], Sample, strict=False))
+        elif "transfer" in message:
+            self.transfers.append(msgspec.convert(message["transfer"], Arrivals, strict=False))
         elif "group_s" in message:
             self.group_s = float(message["group_s"])  # type: ignore[arg-type]
         elif "mapped" in message:

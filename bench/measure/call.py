@@ -58,6 +58,7 @@ class Call:
         self._result: tuple[Outcome, str | None] | None = None
         self._source: str | None = None
         self._rtt_s: float | None = None
+        self._ahead_s: float | None = None
         self._began = self._until = self._answered = 0.0
         self._shortage: int | None = None  # why the last attempt got no socket
 
@@ -118,6 +119,7 @@ class Call:
             detail=detail,
             egress=owners.get(self._source or ""),
             rtt_s=self._rtt_s,
+            ahead_s=self._ahead_s,
         )
 
     def close(self) -> None:
@@ -170,15 +172,20 @@ class Call:
                 self._end("wrong-host", f"another host answers at {self._peer.address}")
             else:
                 self._named, self._rtt_s = attempt, attempt.rtt_s()
+                self._ahead_s = attempt.ahead_s
         elif attempt.error == errno.ECONNREFUSED and self._peer.also:
-            shared = f"{self._peer.address} is also {' and '.join(self._peer.also)}'s address"
-            self._end("wrong-host", shared)
+            self._end(*self._shared())
         elif attempt.error == errno.ECONNREFUSED:
             self._end("refused", "connection refused")
         elif attempt.error in _NO_ROUTE:
             self._end("no-route", _words(attempt.error))
         elif attempt.error in (errno.EPERM, errno.EACCES):
             self._end("refused", f"{self._me} itself forbids it: {_words(attempt.error)}")
+
+    def _shared(self) -> tuple[Outcome, str]:
+        """Two hosts answer for one address in turn, so connections are refused and break."""
+        also = " and ".join(self._peer.also)
+        return "wrong-host", f"{self._peer.address} is also {also}'s address"
 
     def _silence(self) -> tuple[Outcome, str]:
         waited = f"in {self._until - self._began:g} s"
@@ -187,6 +194,8 @@ class Call:
         if any(attempt.connected for attempt in self._attempts if attempt.error is None):
             return "timeout", f"accepts connections but says nothing {waited}"
         errors = [attempt.error for attempt in self._attempts if attempt.error is not None]
+        if errors and errors[-1] != errno.ETIMEDOUT and self._peer.also:
+            return self._shared()
         if errors and errors[-1] != errno.ETIMEDOUT:
             return "refused", _words(errors[-1])
         return "timeout", f"no answer to {len(self._attempts)} connection attempts {waited}"
@@ -199,6 +208,8 @@ class Call:
         error = exchange.advance(now)
         if exchange.sent_whole and exchange.received_whole:
             self._end("ok", None)
+        elif error is not None and self._peer.also:
+            self._end(*self._shared())
         elif error is not None:
             self._end("refused", f"{_words(error)} during a large exchange")
         elif exchange.stands_still(now):

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from bench.measure import copy_check, nccl_log
 from bench.measure.agent import TOLD_TO_STOP, CaseEnd, Deadlines
 from bench.measure.control import Control, StoreGone
 from bench.measure.member import Member, Pulse
@@ -23,6 +24,7 @@ from bench.records import (
     Backend,
     Candidate,
     Case,
+    CopyCheck,
     HostEvidence,
     HostFacts,
     Phase,
@@ -48,8 +50,14 @@ class Conductor:
         self.mapped: dict[str, set[str]] = {}  # host -> library files its workers had mapped
 
     @property
-    def _settle_s(self) -> float:
+    def settle_s(self) -> float:
+        """How far apart healthy members may answer."""
         return _SETTLE_S + _SETTLE_PER_RANK_S * self._control.ranks
+
+    def next_order(self) -> int:
+        """The number under which every member looks for what comes next."""
+        self._ordered += 1
+        return self._ordered - 1
 
     def arrivals(self) -> list[Arrival | None]:
         """One per node, None for a node whose facts did not come in time."""
@@ -63,7 +71,7 @@ class Conductor:
     def placements(self) -> dict[int, RankPlacement]:
         """Where each rank may run, of all ranks that said so."""
         keys = [f"placement/{rank}" for rank in range(self._control.ranks)]
-        said = self._control.gather(keys, RankPlacement, deadline_s=self._settle_s)
+        said = self._control.gather(keys, RankPlacement, deadline_s=self.settle_s)
         return {one.rank: one for one in said if one is not None}
 
     def lay_out(self, layouts: Mapping[int, Layout]) -> None:
@@ -79,7 +87,7 @@ class Conductor:
             [f"probed/{node}" for node in range(nodes)],
             Probed,
             deadline_s=_PROBED_S + _PROBED_PER_NODE_S * nodes,
-            settle_s=self._settle_s + 3.0,
+            settle_s=self.settle_s + 3.0,
         )
 
     def run(
@@ -92,7 +100,7 @@ class Conductor:
         backend: Backend,
     ) -> Session:
         """Order one case, take part in it, and put together what everybody reported."""
-        number, self._ordered = self._ordered, self._ordered + 1
+        number = self.next_order()
         among = candidate.ranks or tuple(range(self._control.ranks))
         case = msgspec.structs.replace(case, number=number)
         deadlines = Deadlines.scaled(ranks=len(among), backend=backend)
@@ -101,11 +109,11 @@ class Conductor:
         self._control.put(f"case/{number}", order)
         own = self._member.run(order)
         # A rank may still be in its last phase when the others are through.
-        settle_s = self._settle_s + deadlines.end
+        settle_s = self.settle_s + deadlines.end
         ends = self._control.gather(
             [f"end/{number}/{rank}" for rank in among],
             CaseEnd,
-            deadline_s=deadlines.longest + self._settle_s,
+            deadline_s=deadlines.longest + self.settle_s,
             settle_s=settle_s,
             alive=Pulse(self._control).moved if own is None else lambda: False,
         )
@@ -125,7 +133,7 @@ class Conductor:
         evidence = self._control.gather(
             [f"evidence/{number}/{node}" for node in self._leading],
             HostEvidence,
-            deadline_s=self._settle_s,
+            deadline_s=self.settle_s,
         )
         interrupted = self._control.stop() or any(o.error == TOLD_TO_STOP for o in outcomes)
         if not interrupted:
@@ -138,15 +146,28 @@ class Conductor:
         return Session(
             case=case,
             outcome=_outcome(outcomes, interrupted=interrupted),
-            phase=_phase(outcomes),
-            reason=_reason(outcomes),
+            phase=phase_of(outcomes),
+            reason=reason_of(outcomes),
             samples=first.samples if first is not None else (),
             ranks=outcomes,
-            hosts=tuple(e for e in evidence if e is not None),
+            hosts=tuple(_with_edges(e, ends) for e in evidence if e is not None),
             started_at=started_at,
             duration_s=round(time.monotonic() - started, 3),
             group_s=first.group_s if first is not None else None,
         )
+
+    def copies(self) -> tuple[CopyCheck, ...]:
+        """Order the copy check: all hosts at once, for nothing of it leaves a host."""
+        number = self.next_order()
+        self._control.put(f"case/{number}", Order(case=None, copies=True))
+        self._member.copy()
+        checks = self._control.gather(
+            [f"copies/{node}" for node in self._leading],
+            CopyCheck,
+            deadline_s=copy_check.START_S + self.settle_s,  # then as long as a host beats
+            alive=Pulse(self._control).moved,
+        )
+        return tuple(check for check in checks if check is not None)
 
     def leavers(self) -> tuple[int, ...]:
         """Ranks that said they were told to stop."""
@@ -178,6 +199,17 @@ class Conductor:
         self._control.put(f"case/{self._ordered}", Order(case=None))
 
 
+def _with_edges(evidence: HostEvidence, ends: Sequence[CaseEnd | None]) -> HostEvidence:
+    """A host's evidence with the edges that its other ranks told."""
+    more = [
+        line
+        for end in ends
+        if end is not None and end.rank.host == evidence.host
+        for line in end.nccl_log
+    ]
+    return msgspec.structs.replace(evidence, nccl_log=nccl_log.united(evidence.nccl_log, more))
+
+
 Outcome = Literal["measured", "hung", "failed", "interrupted"]
 
 
@@ -190,13 +222,13 @@ def _outcome(outcomes: Sequence[RankOutcome], *, interrupted: bool) -> Outcome:
     return "hung" if kinds & {"hung", "lost"} else "failed"
 
 
-def _phase(outcomes: Sequence[RankOutcome]) -> Phase:
+def phase_of(outcomes: Sequence[RankOutcome]) -> Phase:
     """The earliest phase that a rank with a voice was in: nobody got further together."""
     spoke = [o.phase for o in outcomes if o.outcome != "lost"]
     return min(spoke, key=PHASES.index, default="rendezvous")
 
 
-def _reason(outcomes: Sequence[RankOutcome]) -> str | None:
+def reason_of(outcomes: Sequence[RankOutcome]) -> str | None:
     """The worst rank's own words: a death before a silence before a complaint."""
     order = {"died": 0, "lost": 1, "hung": 2, "failed": 3, "aborted": 4, "ok": 5}
     worst = min(outcomes, key=lambda o: order[o.outcome])

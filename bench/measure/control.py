@@ -1,9 +1,10 @@
-"""The control plane: agents speak through torchrun's own TCPStore, never without a deadline.
+"""The control plane: agents speak through one TCPStore (rendezvous), never without a deadline.
 
 A store call blocks in C++, where no Python signal handler runs, so every wait is a series of short
 ones; and a call that does not come back at all (the store's host lost power: TCP retries for a
 quarter of an hour) ends the process after `CALL_S`. Traffic is O(ranks): each rank writes small
-keys, rank 0 reads them, and what rank 0 publishes is read once by each. No port is opened.
+keys, rank 0 reads them, and what rank 0 publishes is read once by each. Under torchrun no port is
+opened.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from typing import TypeVar
 
 import msgspec
 import torch.distributed as dist
-from torch.distributed import PrefixStore, Store, TCPStore
+from torch.distributed import PrefixStore, Store
 
-from bench.records import BadInput
+from bench.measure import rendezvous
+from bench.measure.launcher import Launch
 
 T = TypeVar("T")
 
 CALL_S = 30.0  # a call takes microseconds, or the slice below; beyond this the store is gone
 _SLICE_S = 0.5  # the longest stretch without looking at signals and deadlines
 _POLL_S = 0.01  # between looks at one key that is about to appear
-_CONNECT_S = 60.0  # torchrun starts the store before us; 60 s is its own patience
+_CLOSE_S, _CLOSE_PER_RANK_S = 4.0, 0.01  # how far apart healthy ranks may leave
 
 
 class StoreAddress(msgspec.Struct, frozen=True):
@@ -40,44 +42,37 @@ class StoreAddress(msgspec.Struct, frozen=True):
 
 
 class StoreGone(Exception):
-    """The store does not answer: its host, or torchrun on it, has ended."""
+    """The store does not answer: its host, or the process that held it, has ended."""
 
 
 class Control:
     """Typed keys over a PrefixStore. Raises StoreGone when the store's host has gone."""
 
-    def __init__(self, store: Store, address: StoreAddress, *, rank: int, ranks: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        address: StoreAddress,
+        *,
+        rank: int,
+        ranks: int,
+        own_store: bool = False,
+        store_name: str = "the store",
+    ) -> None:
+        """`own_store`: it is in rank 0's process, and ends with it."""
         self._store, self.address, self.rank, self.ranks = store, address, rank, ranks
         self.stop: Callable[[], bool] = lambda: False
+        self._own_store, self.store_name = own_store, store_name
         self._called_at: float | None = None
 
     @classmethod
-    def from_torchrun(cls) -> Control:
-        """Join through the variables that torchrun set; BadInput where it did not start us."""
-        try:
-            rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-            host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        except (KeyError, ValueError) as error:
-            raise BadInput(
-                "start it through torchrun, as in: torchrun --nproc-per-node 2 bench/sweep.py "
-                f"(the environment lacks a usable {error})"
-            ) from None
-        serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-        try:
-            store = TCPStore(
-                host, port, is_master=serves, wait_for_workers=False, multi_tenant=True,
-                timeout=timedelta(seconds=_CONNECT_S),
-            )  # fmt: skip
-        except dist.DistError as error:
-            raise BadInput(
-                f"torchrun's store at {host}:{port} cannot be reached: {error}"
-            ) from None
-        run = os.environ.get("TORCHELASTIC_RUN_ID", "0")
-        restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        prefix = f"bench/{run}/{restart}"
+    def join(cls, launch: Launch) -> Control:
+        """Meet the other ranks where the launcher says; BadInput where that cannot be done."""
+        store, host = rendezvous.join(launch)
+        address = StoreAddress(host, launch.port, launch.prefix)
         control = cls(
-            PrefixStore(prefix, store), StoreAddress(host, port, prefix), rank=rank, ranks=ranks
-        )
+            PrefixStore(launch.prefix, store), address, rank=launch.rank, ranks=launch.ranks,
+            own_store=launch.own_store, store_name=launch.store_name,
+        )  # fmt: skip
         threading.Thread(target=control._guard, daemon=True).start()
         return control
 
@@ -89,12 +84,27 @@ class Control:
             if called_at is not None and time.monotonic() - called_at > CALL_S:
                 where = f"{self.address.host}:{self.address.port}"
                 print(
-                    f"fabric-bench: rank {self.rank}: torchrun's store at {where} has not "
+                    f"fabric-bench: rank {self.rank}: {self.store_name} at {where} has not "
                     f"answered for {CALL_S:g} s: its host is gone or stopped",
                     file=sys.stderr,
                     flush=True,
                 )
                 os._exit(1)  # workers and their nursery die with this process
+
+    def close(self) -> None:
+        """The last call. Where rank 0's process holds the store it stays until all others have
+        made theirs, or as long as healthy ones may take: else they would find the store gone."""
+        if not self._own_store:
+            return
+        try:
+            if self.rank != 0:
+                self.add("closed", 1)
+                return
+            end = time.monotonic() + _CLOSE_S + _CLOSE_PER_RANK_S * self.ranks
+            while self.add("closed", 0) < self.ranks - 1 and time.monotonic() < end:
+                time.sleep(_POLL_S)
+        except StoreGone:
+            pass  # then nobody waits for anybody
 
     @contextmanager
     def _call(self) -> Iterator[None]:

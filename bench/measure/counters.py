@@ -1,19 +1,20 @@
 """What moved on this host around one session: bytes, errors, retransmissions, throttling.
 
-In: nothing but the kernel (and, where given, a reader of GPU facts). Out: snapshots and their
-difference as HostEvidence. Everything is read from /proc/self/net, so it is this network
+In: the kernel, and what `Watch` names besides. Out: snapshots and their difference as
+HostEvidence. Everything is read from /proc/self/net, so it is this network
 namespace's: /sys/class/net shows the parent's until /sys is mounted anew (facts/lab.md).
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from bench.facts import rdma
+from bench.facts import errors, gpu_groups, gpus, rdma
+from bench.measure import gpu_motion
 from bench.records import Gpu, HostEvidence, InterfaceCounters
 
 ROOT = Path("/")
@@ -28,6 +29,7 @@ _COLUMNS = {
 # Signs of trouble that segment counts do not show; all of TcpExt is over a hundred.
 _TCP_EXTENDED = ("TCPTimeouts", "TCPLostRetransmit", "TCPSynRetrans")
 
+_TRAFFIC = ("port_xmit_", "port_rcv_")  # kept at zero too; of forty error counters those that rose
 _WORDS = ("port_xmit_data", "port_rcv_data")  # counted in four bytes each, see facts.rdma
 _SATURATED = 2**32 - 1  # where old adapters stop instead of wrapping
 
@@ -40,35 +42,46 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     tcp: dict[str, int] = {}
     rdma: dict[str, dict[str, int]] = {}
     errors: dict[str, int] = {}
-    throttle_reasons: tuple[str, ...] = ()
+    xids: dict[str, int] = {}
+    gpus: tuple[Gpu, ...] = ()
     unreadable: dict[str, str] = {}
 
 
-def snapshot(*, gpus: Callable[[], Sequence[Gpu]] | None = None, root: Path = ROOT) -> Snapshot:
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read beyond the kernel's plain counters: `gpus` asks NVML, `pci` are addresses of
+    devices and bridges, `log` is the kernel's."""
+
+    gpus: Callable[[], gpus.Found] | None = None
+    pci: tuple[str, ...] = ()
+    log: errors.KernelLog | None = None
+
+
+def snapshot(watch: Watch = Watch(), *, root: Path = ROOT) -> Snapshot:  # noqa: B008 - frozen
     """Read all counters, in under 5 ms on a host with few interfaces. Never raises.
 
-    The network namespace is our own. `gpus` reads GPU facts, of which throttle reasons and error
-    counters are kept.
+    The network namespace is our own. NVML takes some ms a GPU more.
     """
-    unreadable: dict[str, str] = {}
     net = root / "proc/self/net"
-    cards = gpus() if gpus is not None else ()
-    errors = {f"gpu{g.index}.{k}": n for g in cards for k, n in g.error_counters.items()}
+    found = watch.gpus() if watch.gpus is not None else gpus.Found()
+    unreadable = {**found.unreadable, **gpu_groups.refusals(found.gpus)}
+    counts = errors.of_gpus(found.gpus)
+    counts |= errors.of_pci(watch.pci, root / "sys/bus/pci/devices")
     extended = _tables(net / "netstat", unreadable)
-    errors |= {
+    counts |= {
         f"tcp.{k}": extended[f"TcpExt.{k}"] for k in _TCP_EXTENDED if f"TcpExt.{k}" in extended
     }
-    errors |= _killed(root)
-    unreadable |= {f"gpu{g.index}.{k}": why for g in cards for k, why in g.unreadable.items()}
+    counts |= _killed(root)
+    xids = watch.log.counts() if watch.log is not None else {}
+    if watch.log is not None:
+        unreadable |= watch.log.unreadable
     return Snapshot(
         interfaces=_interfaces(net / "dev", unreadable),
         indexes={name: index for index, name in socket.if_nameindex()},
         tcp=_tables(net / "snmp", unreadable),
         rdma=_rdma(root / "sys/class/infiniband"),
-        errors=errors,
-        throttle_reasons=tuple(
-            f"gpu{g.index}: {why}" for g in cards for why in g.throttle_reasons
-        ),
+        errors=counts,
+        xids=xids,
+        gpus=found.gpus,
         unreadable=unreadable,
     )
 
@@ -92,17 +105,25 @@ def difference(before: Snapshot, after: Snapshot, host: str) -> HostEvidence:
         for port, counts in after.rdma.items()
         if port in before.rdma
     }
-    throttled = dict.fromkeys([*before.throttle_reasons, *after.throttle_reasons])
+    risen = {
+        key: rise for key in after.errors if (rise := _rise(key, before.errors, after.errors))
+    }
+    risen |= {
+        key: count - before.xids.get(key, 0)  # the first of its kind has no count before
+        for key, count in after.xids.items()
+        if count > before.xids.get(key, 0)
+    }
     return HostEvidence(
         host=host,
         interfaces=interfaces,
         tcp_segments_out=_rise("Tcp.OutSegs", before.tcp, after.tcp),
         tcp_retransmits=_rise("Tcp.RetransSegs", before.tcp, after.tcp),
         rdma=ports,
-        error_counters={
-            key: rise for key in after.errors if (rise := _rise(key, before.errors, after.errors))
-        },
-        throttle_reasons=tuple(throttled),
+        error_counters=risen,
+        throttle_reasons=gpu_motion.reasons(before.gpus, after.gpus),
+        throttled_s=gpu_motion.throttled_s(before.gpus, after.gpus),
+        gpu_clocks_mhz=gpu_motion.clocks_mhz(before.gpus, after.gpus),
+        changed=gpu_motion.changed(before.gpus, after.gpus),
         unreadable=notes,
     )
 
@@ -142,11 +163,16 @@ def _lines(path: Path, unreadable: dict[str, str]) -> list[str]:
 
 
 def _rdma(folder: Path) -> dict[str, dict[str, int]]:
-    """By "mlx5_0:1"; counters that an adapter does not have are left out."""
-    return {
-        f"{port.parent.parent.name}:{port.name}": rdma.counters(port)
-        for port in sorted(folder.glob("*/ports/*"))
-    }
+    """By "mlx5_0:1", with the pauses of the port's interface; counters that an adapter does not
+    have are left out."""
+    found = {}
+    for port in sorted(folder.glob("*/ports/*")):
+        device = port.parent.parent
+        found[f"{device.name}:{port.name}"] = {
+            **rdma.counters(port),
+            **rdma.pauses(rdma.interface_of(device, port)),
+        }
+    return found
 
 
 def _killed(root: Path) -> dict[str, int]:
@@ -204,7 +230,7 @@ def _moved_rdma(
         for key in _WORDS
         if key in moved
     }
-    return moved
+    return {key: n for key, n in moved.items() if n or key.startswith(_TRAFFIC)}
 
 
 def _rise(key: str, then: Mapping[str, int], now: Mapping[str, int]) -> int | None:

@@ -4,7 +4,7 @@ In: the addresses to listen on, and this host's identity. Out: a port per addres
 address as NCCL and gloo bind theirs. The protocol, all of it untrusted and bounded:
 
     caller HELLO                       small: any path carries it
-    host   HELLO, length, identity
+    host   HELLO, length, identity, clock    nanoseconds since 1970, eight bytes
     caller GO, then BULK_BYTES         large: full segments, both ways at once
     host   GO, then BULK_BYTES
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import struct
 import threading
 import time
 from collections.abc import Mapping
@@ -20,12 +21,13 @@ from types import TracebackType
 
 from bench.measure import descriptors
 
-HELLO = b"fabric-bench preflight 1\n"
+HELLO = b"fabric-bench preflight 2\n"
 GO = b"g"
 # Several segments at any MTU up to 9000, yet every pair of 64 hosts at once is 4 MiB a host: 0.7 s
 # of a 50 Mbit/s link, well within the time that the probe waits without any progress.
 BULK_BYTES = 32 * 1024
 IDENTITY_BYTES = 512
+CLOCK = struct.Struct("!Q")
 MOST_CALLERS = 1024
 IDLE_S = 10.0  # a caller that says nothing so long has gone; one waits 6 s for its turn at most
 _SHORT_S = 0.02  # without descriptors, the next look at who waits to be accepted
@@ -162,7 +164,7 @@ class _Caller:
         if not self._expected.startswith(self._heard):
             return False  # not one of ours
         if self._heard == HELLO:
-            self._say(self._answer, next_words=GO)
+            self._say(self._answer + CLOCK.pack(time.time_ns()), next_words=GO)
         elif self._heard == GO:
             # in a segment of its own: if it arrives and the rest does not, size is what is lost
             self._say(GO, next_words=b"")

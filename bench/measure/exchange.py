@@ -10,14 +10,16 @@ import errno
 import fcntl
 import socket
 import struct
+import time
 
-from bench.measure.echo import BULK_BYTES, GO, HELLO, IDENTITY_BYTES
+from bench.measure.echo import BULK_BYTES, CLOCK, GO, HELLO, IDENTITY_BYTES
 
 STALL_S = 1.5  # retransmissions come after 0.2, 0.6 and 1.4 s: three lost in a row are no accident
 BULK_S = 5.0  # what still moves after that is slow, and passes
 
 _SIOCOUTQ = 0x5411  # bytes handed to the kernel that the peer has not acknowledged
 _TCPI_RTT = slice(68, 72)  # tcpi_rtt in struct tcp_info, in microseconds
+_ANSWER_BYTES = len(HELLO) + 2 + IDENTITY_BYTES + CLOCK.size
 _BULK = memoryview(bytes(BULK_BYTES))
 
 
@@ -34,6 +36,8 @@ class Attempt:
         self.identity: str | None = None
         self.error: int | None = None
         self.source: str | None = None
+        self.ahead_s: float | None = None  # the peer's clock, against the middle of its answer
+        self._asked_ns = 0
         self._heard = b""
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -70,18 +74,26 @@ class Attempt:
         except OSError:
             return  # still on its way
         self.connected = True
+        self._asked_ns = time.time_ns()
         self.socket.send(HELLO)
 
     def _hear(self) -> None:
-        data = self.socket.recv(len(HELLO) + 2 + IDENTITY_BYTES - len(self._heard))
+        data = self.socket.recv(_ANSWER_BYTES - len(self._heard))
         if not data:
             raise ConnectionResetError(errno.ECONNRESET, "closed")
         self._heard += data
         words, rest = self._heard[: len(HELLO)], self._heard[len(HELLO) :]
         if words != HELLO[: len(words)]:
             self.identity = ""  # something else answers at that port
-        elif len(rest) >= 2 and len(rest) >= 2 + int.from_bytes(rest[:2], "big"):
-            self.identity = rest[2:].decode(errors="replace")
+        elif len(rest) >= 2:
+            length = int.from_bytes(rest[:2], "big")
+            name, clock = rest[2 : 2 + length], rest[2 + length :]
+            if length > IDENTITY_BYTES:
+                self.identity = ""
+            elif len(clock) >= CLOCK.size:
+                self.identity = name.decode(errors="replace")
+                middle_ns = (self._asked_ns + time.time_ns()) / 2
+                self.ahead_s = (CLOCK.unpack(clock[: CLOCK.size])[0] - middle_ns) / 1e9
 
     def rtt_s(self) -> float | None:
         """The kernel's own estimate: this loop's rounds do not count."""

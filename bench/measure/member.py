@@ -13,48 +13,22 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from bench.facts import gpus, nccl, placement
+from bench.facts import errors, gpus, nccl, placement
 from bench.facts import host as host_facts
-from bench.measure import counters, preflight
+from bench.measure import copy_check, counters, nccl_log, preflight
 from bench.measure.agent import BEAT_S, Agent, CaseEnd
 from bench.measure.control import Control, StoreGone
-from bench.measure.messages import Arrival, Layout, Order, Probed, Setting
+from bench.measure.launcher import Seat
+from bench.measure.messages import Arrival, Layout, Order, Pairs, Part, Probed, Setting
 from bench.measure.nursery import Nursery
+from bench.measure.transfers import PairRequest
 from bench.measure.worker import Request
+from bench.records import Case, CopyCheck
 
 # Rank 0 gathers everybody's facts first, and gives up on the absent before this.
 _LAYOUT_S, _LAYOUT_PER_RANK_S = 60.0, 0.1
 _BEATS_MISSED = 5
 _NEXT_CASE_S = 60.0  # without any sign of life; rank 0 is between cases for milliseconds
-
-
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """Where torchrun put this rank."""
-
-    rank: int
-    ranks: int
-    local_rank: int
-    local_ranks: int
-    node: int
-    nodes: int
-
-    @classmethod
-    def from_torchrun(cls) -> Seat:
-        def number(name: str, otherwise: int) -> int:
-            return int(os.environ.get(name, otherwise))
-
-        ranks = number("WORLD_SIZE", 1)
-        local = number("LOCAL_WORLD_SIZE", 1)
-        return cls(
-            rank=number("RANK", 0), ranks=ranks, local_rank=number("LOCAL_RANK", 0),
-            local_ranks=local, node=number("GROUP_RANK", 0),
-            nodes=number("GROUP_WORLD_SIZE", max(1, ranks // local)),
-        )  # fmt: skip
-
-    @property
-    def leads(self) -> bool:
-        """One rank of each node reads its facts and counters."""
-        return self.local_rank == 0
 
 
 class Pulse:
@@ -81,20 +55,21 @@ class Member:
         self.seat, self._control, self._nursery, self._stop = seat, control, nursery, stop
         self._listener: preflight.Listener | None = None
         self._layout: Layout | None = None
+        self._kernel_log: errors.KernelLog | None = None
+        self._pci: tuple[str, ...] = ()
 
     def arrive(self) -> None:
         """Say where this rank runs; the leading rank of a node also publishes the host's facts
         and starts to answer probes."""
         where = placement.read(self.seat.rank, self.seat.local_rank)
+        where = msgspec.structs.replace(where, visible=os.environ.get("CUDA_VISIBLE_DEVICES"))
         self._control.put(f"placement/{self.seat.rank}", where)
         if not self.seat.leads:
             return
-        first = self.seat.rank - self.seat.local_rank
-        local = range(self.seat.local_ranks)
-        facts = host_facts.gather(
-            node_rank=self.seat.node,
-            ranks=tuple(first + i for i in local),
-        )
+        facts = host_facts.gather(node_rank=self.seat.node, ranks=self.seat.node_ranks)
+        self._pci = tuple(device.address for device in facts.pci_devices)
+        if facts.gpus:
+            self._kernel_log = errors.KernelLog()
         addresses = [
             address.address
             for interface in facts.interfaces
@@ -143,9 +118,14 @@ class Member:
                 if self._control.has("bye"):
                     return None
                 return f"rank 0 gave no sign of life for {_NEXT_CASE_S:g} s: it is stopped or gone"
-            if order.case is None:
+            if order.copies:
+                self.copy()
+            elif order.pairs is not None:
+                self.pair(number, order.pairs)
+            elif order.case is None:
                 return None
-            self.run(order)
+            else:
+                self.run(order)
             number += 1
         self.leave()
         return None
@@ -155,6 +135,49 @@ class Member:
         return self._control.gather(
             [f"case/{number}"], Order, deadline_s=_NEXT_CASE_S, alive=Pulse(self._control).moved
         )[0]
+
+    def copy(self) -> CopyCheck | None:
+        """The copies of this host, by the rank that stands for it; None for all others."""
+        layout = self._layout
+        if layout is None or not (self.seat.leads and layout.leads):
+            return None
+        check = copy_check.run(
+            self._nursery,
+            layout.host,
+            visible=layout.visible,
+            stop=self._stop,
+            beat=lambda: self._control.add("beat", 1),
+        )
+        self._control.put(f"copies/{self.seat.node}", check)
+        return check
+
+    def pair(self, number: int, pairs: Pairs) -> CaseEnd | None:
+        """This rank's end of a pair in a round; None where it sits the round out."""
+        layout = self._layout
+        part = self._control.peek(f"pair/{number}/{self.seat.rank}", Part)
+        if part is None or layout is None:
+            return None
+        store = self._control.address
+        name = f"{number}/{part.pair}"
+        request = PairRequest(
+            rank=part.end,
+            ranks=2,
+            global_rank=self.seat.rank,
+            local_rank=layout.ranks.index(self.seat.rank),
+            shares_gpu=layout.shares_gpu,
+            backend=layout.backend,
+            environment={**layout.settings[pairs.candidate].environment, **pairs.environment},
+            store_host=store.host,
+            store_port=store.port,
+            prefix=f"{store.prefix}/pair/{name}",
+            amounts=pairs.amounts,
+            repeats=pairs.repeats,
+        )
+        agent = Agent(self._control, self._nursery, layout.host)
+        end = agent.run(name, request, pairs.deadlines, self._stop)
+        end = msgspec.structs.replace(end, nccl_log=(), mapped=())
+        self._control.put(f"end/{number}/{self.seat.rank}", end)
+        return end
 
     def run(self, order: Order) -> CaseEnd | None:
         """This rank's part of one case: worker, outcome, and the host's counters around it.
@@ -174,7 +197,7 @@ class Member:
             end = agent.run(case.number, request, order.deadlines, self._stop)
             # one log a host is enough, and the host's leader has its own
             speaks = not counts and self.seat.rank == min(set(among) & set(layout.ranks))
-            told = end if speaks else msgspec.structs.replace(end, nccl_log=())
+            told = end if speaks else msgspec.structs.replace(end, nccl_log=_edges(case, end))
             self._control.put(f"end/{case.number}/{self.seat.rank}", told)
         if before is not None:
             log = end.nccl_log if end is not None else self._log_of_others(order, among)
@@ -201,7 +224,10 @@ class Member:
     def _counters(self) -> counters.Snapshot:
         """This host's counters; the GPUs' too where they are measured (NVML takes its time)."""
         with_gpus = self._layout is not None and self._layout.backend == "nccl"
-        return counters.snapshot(gpus=(lambda: gpus.read()[0]) if with_gpus else None)
+        watch = counters.Watch(
+            gpus=gpus.pulse if with_gpus else None, pci=self._pci, log=self._kernel_log
+        )
+        return counters.snapshot(watch)
 
     def _request(self, order: Order, setting: Setting, among: tuple[int, ...]) -> Request:
         layout, case, plan = self._layout, order.case, order.plan
@@ -232,5 +258,13 @@ class Member:
             pass
 
     def close(self) -> None:
+        if self._kernel_log is not None:
+            self._kernel_log.close()
         if self._listener is not None:
             self._listener.close()
+
+
+def _edges(case: Case, end: CaseEnd) -> tuple[str, ...]:
+    """What a rank tells of its neighbours on the host, in a candidate's first session: the others
+    are wired alike, and ten thousand ranks would say it again each time."""
+    return nccl_log.local_edges(end.nccl_log) if case.session == 0 else ()

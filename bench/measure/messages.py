@@ -7,8 +7,11 @@ The keys of the control plane, all small, each written once (node = torchrun's G
     layout/<node>  Layout    from rank 0: this host's label, its candidates' settings, its peers
     beat           a counter that moves while a case goes on
     probed/<node>  Probed    preflight results, and what NCCL answers to each candidate's setting
-    case/<n>       Order     from rank 0: the next case, or none: the end
-    end/<n>/<rank>, evidence/<n>/<node>, abort/<n>, leaving (a counter), left/<rank>, bye
+    case/<n>       Order     from rank 0: the next case, pairs, the copy check, or none: the end
+    pair/<n>/<rank> Part     from rank 0: which pair of a round this rank is an end of
+    copies/<node>  CopyCheck what a host's copies between its GPUs and its memory reached
+    end/<n>/<rank>, evidence/<n>/<node>, abort/<n>, abort/<n>/<pair>, left/<rank>, bye
+    leaving        a counter
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import msgspec
 from bench.measure import preflight
 from bench.measure.agent import Deadlines
 from bench.measure.worker import Ladder
+from bench.plan.amounts import Amounts
 from bench.records import Case, HostFacts, NcclChoice, PlanSettings, PreflightPair
 
 
@@ -45,6 +49,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     leads: bool  # this node's leading rank stands for the host (a host may have several nodes)
     ranks: tuple[int, ...]  # of the host
     shares_gpu: bool
+    visible: str | None = None  # CUDA_VISIBLE_DEVICES of all its ranks together
     backend: str
     settings: dict[str, Setting]
     peers: tuple[preflight.Peer, ...] = ()
@@ -57,10 +62,30 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[NcclChoice, ...] = ()
 
 
+class Pairs(msgspec.Struct, frozen=True, kw_only=True):
+    """What all pairs of a round have in common."""
+
+    candidate: str
+    amounts: Amounts
+    repeats: int
+    environment: dict[str, str | None] = {}  # on top of the candidate's
+    deadlines: Deadlines
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank's own part in a round: the number of its pair, and which end it is (0 or 1)."""
+
+    pair: int
+    end: int
+
+
 class Order(msgspec.Struct, frozen=True, kw_only=True):
-    """The next case with all it takes; without a case: the end."""
+    """The next case with all it takes; without a case: a round of pairs, the copy check, or the
+    end."""
 
     case: Case | None
+    copies: bool = False
+    pairs: Pairs | None = None
     plan: PlanSettings | None = None
     ladders: tuple[Ladder, ...] = ()
     deadlines: Deadlines | None = None

@@ -45,14 +45,16 @@ class Roster:
         """What each node is told: its host's label, its settings, and whom its leader probes."""
         identities = {host.host: host.identity for host in self.hosts}
         ranks = {host.host: host.ranks for host in self.hosts}
-        gpus = {host.host: _gpus(host) for host in self.hosts}
+        shared = {host.host: _shares(host) for host in self.hosts}
+        visible = {host.host: _visible(host) for host in self.hosts}
         peers = peers_of(candidates, self._ports, identities)
         return {
             node: Layout(
                 host=host,
                 leads=node == self._leader[host],
                 ranks=ranks[host],
-                shares_gpu=len(ranks[host]) > gpus[host] > 0,
+                shares_gpu=shared[host],
+                visible=visible[host],
                 backend=backend,
                 settings=_settings(host, candidates),
                 peers=peers.get(host, ()) if node == self._leader[host] else (),
@@ -80,19 +82,32 @@ class Roster:
         return hosts, pairs, silent
 
 
-def _gpus(host: HostFacts) -> int:
-    """How many GPUs the host's ranks see; all of them where that cannot be known (MIG)."""
+def _shares(host: HostFacts) -> bool:
+    """Whether ranks must share a GPU: by the GPU that each takes, else by their numbers."""
+    taken = [place.gpu for place in host.placements if place.gpu is not None]
+    if len(taken) == len(host.ranks):
+        return len(set(taken)) < len(taken)
     seen = visible_gpus(host.gpus, host.environment.get(VISIBLE))
-    return len(host.gpus if seen is None else seen)
+    return len(host.ranks) > len(host.gpus if seen is None else seen) > 0
+
+
+def _visible(host: HostFacts) -> str | None:
+    """All that the host's ranks may see, each entry once; None where nothing limits them."""
+    values = [place.visible for place in host.placements if place.visible is not None]
+    entries = (entry.strip() for value in values for entry in value.split(","))
+    return ",".join(dict.fromkeys(entries)) if values else None
 
 
 def _placed(host: HostFacts, placements: Mapping[int, RankPlacement]) -> tuple[RankPlacement, ...]:
-    """Where the host's ranks run, each with the GPU that its workers take."""
-    visible = host.environment.get(VISIBLE)
+    """Where the host's ranks run, each with the GPU that its workers take: of those that it sees
+    itself. The host's own variable stands in for a rank that told none."""
+    everybody = host.environment.get(VISIBLE)
     return tuple(
-        msgspec.structs.replace(placements[rank], gpu=gpu_of(i, host.gpus, visible))
+        msgspec.structs.replace(
+            place, gpu=gpu_of(i, host.gpus, everybody if place.visible is None else place.visible)
+        )
         for i, rank in enumerate(host.ranks)
-        if rank in placements
+        if (place := placements.get(rank)) is not None
     )
 
 

@@ -1,4 +1,4 @@
-"""The life of one rank in a sweep, from torchrun's hands to the end: what the entry point calls.
+"""The life of one rank in a sweep, from its launcher's hands to the end: what the entry calls.
 
 Opening a stage forks the nursery (while the process is still single-threaded), joins the store and
 starts to listen for signals. Rank 0 then conducts through it; every other rank attends.
@@ -14,21 +14,28 @@ from contextlib import contextmanager
 
 import msgspec
 
-from bench.measure import process, worker
+from bench.measure import duty, process, seating
 from bench.measure.agent import TOLD_TO_STOP
 from bench.measure.conductor import Conductor
 from bench.measure.control import Control, StoreGone
 from bench.measure.ladders import Ladders
-from bench.measure.member import Member, Seat
+from bench.measure.launcher import Launch, Seat
+from bench.measure.member import Member
 from bench.measure.nursery import Nursery
+from bench.measure.pair_rounds import PairRounds
 from bench.measure.roster import Roster
 from bench.plan import cases
+from bench.plan.amounts import Amounts
 from bench.records import (
     Backend,
     BadInput,
     Candidate,
     Case,
+    CopyCheck,
     HostFacts,
+    PairFigure,
+    PairRound,
+    Plan,
     PreflightPair,
     RankOutcome,
     Report,
@@ -46,32 +53,36 @@ class Stage:
         self._member = Member(seat, control, nursery, self._stopped)
         self._conductor = Conductor(control, self._member)
         self._missing: list[str] = []  # what makes the run incomplete
+        self._lacking: list[str] = []  # what the copies between host and GPUs lack
         self._dropped: list[Case] = []  # sessions that the budget had no room for
         self._silent_hosts: tuple[str, ...] = ()
+        self._rounds: PairRounds | None = None
         self._dismissed = False
 
     @classmethod
     @contextmanager
-    def open(cls) -> Iterator[Stage]:
-        """Join the sweep that torchrun started; BadInput where there is none to join."""
-        seat = Seat.from_torchrun()
-        process.set_name(f"b{seat.rank}:agent")
-        nursery = Nursery(worker.serve, f"b{seat.rank}:nursery")
+    def open(cls, launch: Launch) -> Iterator[Stage]:
+        """Join the sweep that a launcher started; BadInput where there is none to join."""
+        if launch.ranks < 2:
+            raise BadInput(
+                "nothing to measure: one rank has no peer; start at least two, for example "
+                "torchrun --nproc-per-node 2 bench/sweep.py"
+            )
+        process.set_name(f"b{launch.rank}:agent")
+        nursery = Nursery(duty.serve, f"b{launch.rank}:nursery")
         try:
-            control = Control.from_torchrun()
-            if seat.ranks < 2:
-                raise BadInput(
-                    "nothing to measure: one rank has no peer; start at least two, for example "
-                    "torchrun --nproc-per-node 2 bench/sweep.py"
-                )
-            stage = cls(seat, control, nursery)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, stage._on_signal)
+            control = Control.join(launch)
             try:
-                yield stage
+                stage = cls(seating.settle(launch, control), control, nursery)
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, stage._on_signal)
+                try:
+                    yield stage
+                finally:
+                    stage.dismiss()
+                    stage._member.close()
             finally:
-                stage.dismiss()
-                stage._member.close()
+                control.close()
         finally:
             nursery.close()
 
@@ -97,12 +108,16 @@ class Stage:
                 self._member.probe()
                 said = self._member.attend()
             else:
+                if self._stopped():
+                    self._member.leave()  # rank 0 waits for this rank, and should say why
                 ended = self._stopped() or self._control.has("bye")
                 said = None if ended else "rank 0 gave no layout: it is stopped or gone"
             everybody = self._control.peek("bye", bool)
         except StoreGone:
             said = (
-                None if self._stopped() else "torchrun's store has gone: rank 0's host has ended"
+                None
+                if self._stopped()
+                else f"{self._control.store_name} has gone: its host has ended"
             )
         if said is not None:
             print(f"fabric-bench: rank {self.seat.rank}: {said}", file=sys.stderr, flush=True)
@@ -116,13 +131,27 @@ class Stage:
         arrived = self._conductor.arrivals()
         if not any(arrived):
             raise BadInput(f"{self._told_by} ended the sweep before anything was known")
-        self._roster = Roster(arrived, self._conductor.placements())
+        placements = self._conductor.placements()
+        self._roster = Roster(arrived, placements)
         if not self._stopped():
             self._missing += [
                 f"node {node} sent no facts: its agents are gone or stopped"
                 for node in self._roster.silent
             ]
+            self._missing += self._half_heard(set(placements))
         return self._roster.hosts
+
+    def _half_heard(self, placed: set[int]) -> list[str]:
+        """Ranks whose first small message has come, and whose host's facts (kilobytes) have not:
+        what a path does that loses large packets, and also a rank that was stopped since."""
+        if not self._roster.silent:
+            return []
+        known = {rank for host in self._roster.hosts for rank in host.ranks}
+        half = ", ".join(str(rank) for rank in sorted(placed - known))
+        if not half:
+            return []
+        said = f"small messages of rank {half} came and its host's facts did not"
+        return [f"{said}: large packets are lost on the way (MTU), or it was stopped since"]
 
     def backend(self, wanted: Backend | None) -> Backend:
         """nccl where every host has a GPU and a torch with NCCL, else gloo; BadInput where nccl
@@ -151,6 +180,21 @@ class Stage:
             self._missing += [f"{host} sent no preflight results" for host in silent]
             self._silent_hosts = silent
         return hosts, pairs
+
+    def copies(self, plan: Plan) -> tuple[CopyCheck, ...]:
+        """What copies between host and GPUs reach, where the plan has them; before any case,
+        because a case that is killed may leave a GPU busy."""
+        if plan.backend == "nccl" and plan.settings.copies and not plan.copies_s:
+            self._lacking = ["the budget had no room for copies between host and GPUs"]
+        if not plan.copies_s or self._missing or self._left():
+            return ()
+        try:
+            checks = self._conductor.copies()
+        except StoreGone:
+            self._missing.append(f"{self._control.store_name} has gone: the sweep ended there")
+            return ()
+        self._lacking = [check.trouble for check in checks if check.trouble]
+        return checks
 
     def sessions(
         self, report: Report, *, began: float, starting: Callable[[Case], None]
@@ -187,7 +231,7 @@ class Stage:
                     report.backend,
                 )  # fmt: skip
             except StoreGone:
-                self._missing.append("torchrun's store has gone: the sweep ended there")
+                self._missing.append(f"{self._control.store_name} has gone: the sweep ended there")
                 return
             took_s[candidate.name] = session.duration_s
             ladders.learn(session)
@@ -199,6 +243,26 @@ class Stage:
                 ranks = ", ".join(str(rank) for rank in self._conductor.lost)
                 self._missing.append(f"rank {ranks} stopped answering: the sweep ended there")
                 return
+
+    def pair_round(
+        self, report: Report, order: PairRound, candidate: str, amounts: Amounts
+    ) -> tuple[PairFigure, ...] | None:
+        """Measure the pairs of one round; None where the sweep has ended or ends meanwhile."""
+        if self._missing or self._left():
+            return None
+        if self._rounds is None:
+            self._rounds = PairRounds(
+                self._control, self._conductor, self._member, report.hosts, report.backend
+            )
+        try:
+            figures = self._rounds.run(order, candidate, amounts)
+        except StoreGone:
+            self._missing.append(f"{self._control.store_name} has gone: the sweep ended there")
+            return None
+        if self._rounds.interrupted:
+            self._left()
+            return None
+        return figures
 
     def _left(self) -> bool:
         """Whether this rank, or another, was told to leave; missing() then says so."""
@@ -240,16 +304,22 @@ class Stage:
     @property
     def complete(self) -> bool:
         """Everybody was there to the end; sessions that the budget dropped do not count."""
-        return not self._missing
+        return not self._missing and not self._lost_in_pairs()
+
+    def _lost_in_pairs(self) -> list[str]:
+        """Sentences on hosts that stopped answering in the rounds of pairs."""
+        lost = sorted(self._rounds.lost) if self._rounds is not None else []
+        return [f"{host} stopped answering in the rounds of pairs" for host in lost]
 
     def missing(self) -> tuple[str, ...]:
         """Sentences: what was not measured, and why."""
+        known = (*self._missing, *self._lost_in_pairs(), *self._lacking)
         if not self._dropped:
-            return tuple(self._missing)
+            return known
         whose = dict.fromkeys(case.candidate for case in self._dropped)
         count = len(self._dropped)
         sessions = f"{count} session{'s' if count > 1 else ''} of {', '.join(whose)}"
-        return (*self._missing, f"the budget had no room for {sessions}")
+        return (*known, f"the budget had no room for {sessions}")
 
     def dismiss(self) -> None:
         """Let all members go; may be called again."""

@@ -246,16 +246,23 @@ class Rule:
             settings.half_width * (2 if size_bytes < SMALL_BYTES else 1),
         )
 
-    def next_batch(self, times: Times, elapsed_s: float | None = None) -> int:
+    def next_batch(
+        self, times: Times, elapsed_s: float | None = None, *, expected_s: float | None = None
+    ) -> int:
         """How many more timed calls (0: stop). `elapsed_s` as for Warmup.next_batch.
 
-        First PROBE calls, then up to the first look at 30 (or max_iterations), then tens, until
-        the median is known well enough, `cell_s` is spent or max_iterations are done. A call that
-        does not fit is still made min_iterations times, or for as long as CAP_S allows.
+        First as many as the first look takes (30, or max_iterations) if the warm-up tells that
+        they fit (`expected_s` a call; None: it does not tell, and PROBE calls do), then tens,
+        until the median is known well enough, `cell_s` is spent or max_iterations are done. A call
+        that does not fit is still made min_iterations times, or for as long as CAP_S allows.
         """
         n = len(times)
         if n == 0:
-            return min(PROBE, self.min_iterations)
+            probe = min(PROBE, self.min_iterations)
+            if expected_s is None:
+                return probe
+            wanted = max(self.min_iterations, min(FIRST_LOOK, self.max_iterations))
+            return max(probe, min(wanted, math.floor(self.cell_s / expected_s)))
         elapsed = sum(times) if elapsed_s is None else elapsed_s
         call_s = float(np.median(checked(times))) * elapsed / sum(times)
         if n < self.min_iterations:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bench.measure.clock import HOST_S, Clock, CpuClock
 from bench.measure.collectives import Call
-from bench.measure.stopping import Rule, Warmup
+from bench.measure.stopping import PROBE, Rule, Warmup
 from bench.records import Sample
 
 DEAR_S = 0.05
@@ -81,7 +81,8 @@ def measure(
     lead_in = LEAD_IN_CALLS if one_s * calls < LEAD_IN_BELOW_S else 0
     times: list[float] = []
     fastest: list[float] = []
-    while more := rule.next_batch(times, sum(times) * calls):
+    known_s = one_s * calls if len(warm) > PROBE else None
+    while more := rule.next_batch(times, sum(times) * calls, expected_s=known_s):
         more = max(1, min(more, int(_BATCH_S / (one_s * calls))))
         announce(one_s * (calls * more + lead_in))
         call.refill()

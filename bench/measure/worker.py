@@ -1,41 +1,28 @@
 """The worker: one rank of one session. Forms the group, runs its cells, says how far it is.
 
-It is forked by the nursery with nothing initialised, sets the candidate's environment, and passes
-through the phases rendezvous, init, first, midrun, end; its process name shows the phase. Messages
-go to the agent as JSON lines: {"phase"}, {"busy", "expect_s"}, {"sample"}, {"group_s"}, {"done"}
-or {"error"}. The worker never gives up by itself: deadlines are the agent's.
+An errand (bench/measure/errand.py) through the phases rendezvous, init, first, midrun, end. Beside
+an errand's messages it says {"group_s"}, {"mapped"} and, as group rank 0, a {"sample"} per cell.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import itertools
-import os
-import re
-import signal
 import time
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 import torch
 import torch.distributed as dist
-from torch.distributed import PrefixStore, Store, TCPStore
 
 from bench.facts import libraries
-from bench.measure import process, timing
+from bench.measure import errand, timing
 from bench.measure.clock import Clock, CpuClock, CudaClock
 from bench.measure.collectives import COLLECTIVES, DTYPES, Place
+from bench.measure.errand import Errand, Voice
 from bench.measure.stopping import Rule, Warmup
 from bench.plan.sizes import enough
-from bench.records import Phase, PlanSettings, Sample
-
-# The backend's own timeout must never fire before the agent's deadline: gloo's would come after
-# 75 s of silence, with a message that names no rank.
-_BACKEND_TIMEOUT = timedelta(hours=1)
-_SOURCE = re.compile(r"\[(?:/[^/\s\]]{1,100}){1,30}/([^/\s\]]{1,100}:\d+)\] ?")
-_MAX_ERROR = 600  # characters of a backend's message that are worth keeping
+from bench.records import PlanSettings, Sample
 
 
 class Ladder(msgspec.Struct, frozen=True):
@@ -47,41 +34,12 @@ class Ladder(msgspec.Struct, frozen=True):
     ends_early: bool = False
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a worker needs to know; crosses the nursery's socket as JSON."""
+class Request(Errand, frozen=True, kw_only=True):
+    """All that a worker needs to know."""
 
-    rank: int  # within the case's group
-    ranks: int
-    global_rank: int
-    local_rank: int  # on this host
-    shares_gpu: bool = False  # more ranks than GPUs on this host
-    backend: str
-    environment: dict[str, str | None]
-    store_host: str
-    store_port: int
-    prefix: str
     settings: PlanSettings
     ladders: tuple[Ladder, ...]
     devices: int = 1
-    stacks_file: str = os.devnull
-    words_file: str = os.devnull  # what the backend's libraries print
-    log_file: str | None = None  # NCCL's own log
-
-
-class Voice:
-    """The worker's end of the pipe."""
-
-    def __init__(self, pipe: int, rank: int) -> None:
-        self._pipe, self._rank = pipe, rank
-
-    def say(self, message: dict[str, Any]) -> None:
-        data = msgspec.json.encode(message) + b"\n"
-        while data:
-            data = data[os.write(self._pipe, data) :]
-
-    def phase(self, phase: Phase) -> None:
-        process.set_name(f"b{self._rank}:{phase}")
-        self.say({"phase": phase})
 
 
 class TorchGroup:
@@ -107,41 +65,17 @@ class TorchGroup:
 
 
 def serve(message: dict[str, Any], pipe: int) -> None:
-    """Run one request in a freshly forked process; every failure becomes an {"error"} message."""
-    request = msgspec.convert(message, Request)
-    voice = Voice(pipe, request.global_rank)
-    words = os.open(request.words_file, os.O_WRONLY | os.O_APPEND)
-    for stream in (1, 2):  # gloo and c10d write to stderr what only matters when something failed
-        os.dup2(words, stream)
-    with open(request.stacks_file, "w") as stacks:  # noqa: PTH123 (os.devnull is no Path to make)
-        faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-        try:
-            _session(request, voice)
-        except Exception as error:  # noqa: BLE001 - whatever the backend raises is the result
-            voice.say({"error": _plain(error)})
-            os._exit(1)
-        voice.say({"done": True})
-
-
-def _plain(error: Exception) -> str:
-    """The backend's words in one line, without the paths of the machine that compiled it."""
-    text = _SOURCE.sub(r"\1 ", " ".join(f"{type(error).__name__}: {error}".split()))
-    return text[:_MAX_ERROR]
+    """Run one request in a freshly forked process."""
+    errand.perform(msgspec.convert(message, Request), pipe, _session)
 
 
 def _session(request: Request, voice: Voice) -> None:
-    for name, value in request.environment.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-    if request.backend == "nccl":
-        _prepare_nccl(request)
     voice.phase("rendezvous")
-    store = _meet(request)
+    room = errand.meet(request, errand.store_of(request), request.prefix)
     voice.phase("init")
     started = time.perf_counter()
-    place = _join(request, store)
+    device = errand.join(request, room)
+    place = Place(request.rank, request.ranks, device, DTYPES[request.settings.dtype])
     voice.say({"group_s": time.perf_counter() - started})
     clock: Clock = CudaClock(place.device) if request.backend == "nccl" else CpuClock()
     group = TorchGroup(place)
@@ -172,63 +106,7 @@ def _session(request: Request, voice: Voice) -> None:
             ):  # fmt: skip
                 break
     voice.phase("end")
-    dist.barrier()  # nobody closes connections while a peer is still in its last call
-    dist.destroy_process_group()
-
-
-def _prepare_nccl(request: Request) -> None:
-    """Let NCCL tell what it does; let ranks that share a GPU pass for hosts of their own.
-
-    NCCL refuses two ranks of one host on one GPU; a distinct NCCL_HOSTID each sends all traffic
-    over the network, which is what a network sweep on one GPU wants. RAS is another listener on
-    the bootstrap interface, and has crashed (2.26, 2.27): it is off for a benchmark.
-    """
-    os.environ["NCCL_DEBUG"] = "INFO"
-    os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET,GRAPH"
-    if request.log_file is not None:
-        os.environ["NCCL_DEBUG_FILE"] = request.log_file
-    os.environ.setdefault("NCCL_RAS_ENABLE", "0")
-    if request.shares_gpu:
-        for name, value in (
-            ("NCCL_HOSTID", f"rank{request.global_rank}"),
-            ("NCCL_NVLS_ENABLE", "0"),
-            ("NCCL_MAX_CTAS", "4"),  # ranks that share a GPU also share its multiprocessors
-        ):
-            os.environ.setdefault(name, value)
-
-
-def _meet(request: Request) -> Store:
-    """Everybody has registered in the store: the last one to come opens the door."""
-    store = PrefixStore(
-        request.prefix,
-        TCPStore(
-            request.store_host, request.store_port, is_master=False, timeout=_BACKEND_TIMEOUT
-        ),
-    )
-    if store.add("here", 1) == request.ranks:
-        store.set("all", "1")
-    store.wait(["all"], _BACKEND_TIMEOUT)
-    return store
-
-
-def _join(request: Request, store: Store) -> Place:
-    """Form the process group; over NCCL eagerly, so that its failure is seen in this phase."""
-    device = torch.device("cpu")
-    if request.backend == "nccl":
-        count = torch.cuda.device_count()
-        if count == 0:
-            raise RuntimeError("torch sees no GPU here (CUDA_VISIBLE_DEVICES, driver)")
-        device = torch.device("cuda", request.local_rank % count)
-        torch.cuda.set_device(device)
-    dist.init_process_group(
-        request.backend,
-        store=store,
-        rank=request.rank,
-        world_size=request.ranks,
-        timeout=_BACKEND_TIMEOUT,
-        device_id=device if request.backend == "nccl" else None,
-    )
-    return Place(request.rank, request.ranks, device, DTYPES[request.settings.dtype])
+    errand.leave()
 
 
 def _cell(

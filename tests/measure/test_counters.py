@@ -7,10 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from bench.measure.counters import Snapshot, difference, snapshot
+from bench.facts.errors import KernelLog
+from bench.facts.gpus import Found
+from bench.measure.counters import Snapshot, Watch, difference, snapshot
 from bench.records import Gpu, InterfaceCounters
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,19 +173,85 @@ def test_what_cannot_be_read_is_told_and_not_counted_as_zero(tmp_path: Path) -> 
     assert unread == dict.fromkeys(("dev", "snmp", "netstat"), "No such file or directory")
 
 
-def test_gpu_errors_are_those_that_rose_and_throttling_what_held_at_either_end() -> None:
+def cards(*gpus: Gpu) -> Watch:
     """The GPUs are fakes: no GPU is needed to subtract."""
+    return Watch(gpus=lambda: Found(gpus=gpus))
 
-    def gpus(replays: int, *reasons: str) -> Snapshot:
+
+def test_gpu_errors_are_those_that_rose_and_throttling_what_held_at_either_end() -> None:
+    def taken(replays: int, *reasons: str) -> Snapshot:
         card = Gpu(
             index=0, throttle_reasons=reasons, error_counters={"pcie_replays": replays, "ecc": 1},
             unreadable={"nvlinks": "Not Supported"},
         )  # fmt: skip
-        return snapshot(gpus=lambda: [card])
+        return snapshot(cards(card))
 
-    evidence = difference(gpus(3, "hardware slowdown"), gpus(8, "software power cap"), "h1")
+    evidence = difference(taken(3, "hardware slowdown"), taken(8, "software power cap"), "h1")
     assert {k: v for k, v in evidence.error_counters.items() if "gpu" in k} == {
         "gpu0.pcie_replays": 5
     }
     assert evidence.throttle_reasons == ("gpu0: hardware slowdown", "gpu0: software power cap")
     assert evidence.unreadable["gpu0.nvlinks"] == "Not Supported"
+
+
+def test_throttled_time_clocks_and_what_should_have_stood_still_are_told() -> None:
+    def taken(clock: int, throttled: float, links: int, width: int) -> Snapshot:
+        first = Gpu(
+            index=0, sm_clock_mhz=clock, nvlinks_active=links, pcie_width=width,
+            throttled_s={"power": throttled, "thermal": 1.0},
+        )  # fmt: skip
+        second = Gpu(index=1, sm_clock_mhz=1980, nvlinks_active=18)
+        return snapshot(cards(first, second))
+
+    evidence = difference(taken(1980, 3.0, 18, 16), taken(1200, 4.2504, 16, 8), "h1")
+    assert evidence.throttled_s == {"gpu0.power": 1.25}
+    assert evidence.gpu_clocks_mhz == {"gpu0.sm": (1980, 1200), "gpu1.sm": (1980, 1980)}
+    assert evidence.changed == {"gpu0.nvlinks_active": (18, 16), "gpu0.pcie_width": (16, 8)}
+    alike = difference(taken(1980, 3.0, 18, 16), taken(1980, 3.0, 18, 16), "h1")
+    assert alike.gpu_clocks_mhz == {"gpu0-1.sm": (1980, 1980)}
+    assert alike.throttled_s == {} and alike.changed == {}
+
+
+def test_what_all_gpus_refuse_alike_is_one_line() -> None:
+    refusing = [Gpu(index=i, unreadable={"throttled_s": "Not Supported"}) for i in range(8)]
+    assert snapshot(cards(*refusing)).unreadable == {"gpu0-7.throttled_s": "Not Supported"}
+
+
+def test_nvml_that_gave_no_answer_is_told() -> None:
+    dead = Watch(gpus=lambda: Found(unreadable={"nvml": "gave no answer within 5 s"}))
+    evidence = difference(snapshot(dead), snapshot(dead), "h1")
+    assert evidence.unreadable["nvml"] == "gave no answer within 5 s"
+
+
+def test_an_xid_of_the_session_is_told_and_older_ones_are_not(tmp_path: Path) -> None:
+    file = tmp_path / "kmsg"
+    file.write_text("6,1,1,-;NVRM: Xid (PCI:0000:17:00): 31, pid=1\n")
+    watch = Watch(log=KernelLog(file))
+    before = snapshot(watch)
+    with file.open("a") as log:
+        log.write("6,2,2,-;NVRM: Xid (PCI:0000:17:00): 79, pid=1\n")
+    evidence = difference(before, snapshot(watch), "h1")
+    assert {k: v for k, v in evidence.error_counters.items() if "xid" in k} == {
+        "xid79@0000:17:00": 1
+    }
+    assert watch.log is not None
+    watch.log.close()
+    assert watch.log.counts() == {"xid79@0000:17:00": 1}  # closed: nothing new, no failure
+
+
+def test_a_kernel_log_that_may_not_be_read_is_told(tmp_path: Path) -> None:
+    watch = Watch(log=KernelLog(tmp_path / "absent"))
+    evidence = difference(snapshot(watch), snapshot(watch), "h1")
+    assert evidence.unreadable["xid"].endswith("No such file or directory")
+
+
+def test_pcie_errors_of_the_way_to_the_gpu_are_told(
+    tmp_path: Path, fake_sysfs: ModuleType
+) -> None:
+    (address,) = fake_sysfs.pcie_switch(tmp_path, gpus=1)
+    watch = Watch(pci=(address, "0000:42:00.0"))
+    before = snapshot(watch, root=tmp_path)
+    bridge = tmp_path / "sys/bus/pci/devices/0000:42:00.0"
+    (bridge / "aer_dev_correctable").write_text("RxErr 12\nTOTAL_ERR_COR 12\n")
+    evidence = difference(before, snapshot(watch, root=tmp_path), "h1")
+    assert evidence.error_counters == {"pci.0000:42:00.0.correctable": 12}

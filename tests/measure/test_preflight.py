@@ -235,8 +235,10 @@ def test_an_address_that_two_others_share_is_told_as_the_wrong_host() -> None:
         made.hosts[2].addresses["data"] = "10.9.0.2"
         pairs, _ = made.preflight()
     told = outcomes(pairs)
-    # h1 reaches whichever of the two answers its ARP; one of the two is the wrong one.
-    assert sorted([told["h1", "h2"], told["h1", "h3"]]) == ["ok", "wrong-host"]
+    # h1 reaches whichever of the two answers its ARP; one of the two is the wrong one, or both
+    # where the answers take turns.
+    reached = {told["h1", "h2"], told["h1", "h3"]}
+    assert "wrong-host" in reached <= {"ok", "wrong-host"}
     assert told["h2", "h3"] == told["h3", "h2"] == "wrong-host"
 
 

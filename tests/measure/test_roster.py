@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from bench.measure.messages import Arrival, Probed
 from bench.measure.roster import Roster
 from bench.records import (
@@ -79,6 +81,23 @@ def test_ranks_take_the_visible_gpus_in_turn_and_more_ranks_than_gpus_share() ->
     crowded = Roster([arrival(0, (0, 1), gpus=1)], placed(0, 1))
     assert crowded.layouts([], "nccl")[0].shares_gpu
     assert crowded.with_nccl == {"gpu"}
+
+
+def test_each_rank_takes_of_the_gpus_that_its_own_launcher_shows_it() -> None:
+    """One GPU a task: every rank has another variable, and the host's is only its first rank's."""
+    own = {rank: RankPlacement(rank=rank, local_rank=0, visible=str(rank)) for rank in range(4)}
+    nodes = [
+        arrival(rank, (rank,), identity="same", gpus=4, environment={"CUDA_VISIBLE_DEVICES": "0"})
+        for rank in range(4)
+    ]
+    roster = Roster(nodes, own)
+    assert [place.gpu for place in roster.hosts[0].placements] == [0, 1, 2, 3]
+    layout = roster.layouts([], "nccl")[0]
+    assert not layout.shares_gpu and layout.visible == "0,1,2,3"
+    one = {rank: msgspec.structs.replace(place, visible="2") for rank, place in own.items()}
+    layout = Roster(nodes, one).layouts([], "nccl")[0]
+    assert layout.shares_gpu and layout.visible == "2"
+    assert Roster(nodes, placed(0, 1, 2, 3)).layouts([], "nccl")[0].visible is None
 
 
 def test_probes_of_all_hosts_come_together() -> None:
