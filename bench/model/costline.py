@@ -58,7 +58,7 @@ def _log_half(point: Point) -> float:
     return max(0.0, math.log(point.high_s / point.low_s) / 2)
 
 
-def _weights(half_widths: Floats) -> Floats:
+def point_weights(half_widths: Floats) -> Floats:
     """1 for the best known points, less in proportion to a wider interval.
 
     An interval over three sessions is itself known badly, and points that are narrow by luck must
@@ -94,6 +94,19 @@ def _unbent(spread: Spread, breaks: Breaks, parameters: Floats) -> tuple[Breaks,
     below = slice(0, middle)
     breaks, parameters = split(spread.sizes[below], spread.times[below], spread.weights[below])
     return (*breaks, (middle, end)), np.concatenate([parameters, own])
+
+
+def as_pieces(sizes: Floats, breaks: Breaks, parameters: Floats) -> tuple[Piece, ...]:
+    """What `split` found, as records."""
+    return tuple(
+        Piece(
+            from_bytes=int(sizes[i]),
+            to_bytes=int(sizes[j - 1]),
+            latency_s=float(latency_s),
+            bandwidth_bytes_per_s=float(1 / s_per_byte),
+        )
+        for (i, j), (latency_s, s_per_byte) in zip(breaks, parameters, strict=True)
+    )
 
 
 def _latency(spread: Spread, piece: Piece, columns: tuple[int, int]) -> Interval | None:
@@ -155,16 +168,19 @@ def fit(
     ranks: int,
     points: Sequence[Point],
     session_medians: SessionMedians | None = None,
+    *,
+    share: float | None = None,
 ) -> CostLine:
     """The cost line through the grid points among `points`; held-out ones only try it.
 
     `session_medians`: per session, median seconds by size_bytes (summary.session_medians); without
     them the intervals rest on the points' own. Where fewer than 4 sizes carry a line, latency,
     bandwidth and busbw are None and a note says why; a barrier (size 0) has its latency.
+    `share` is busbw over algorithm bandwidth where the points themselves tell it (foreign tables).
     Raises BadInput for times not finite and above 0 or two points of one size.
     """
     ordered = _checked(points)
-    share = factor(collective, ranks)
+    share = factor(collective, ranks) if share is None else share
     line = CostLine(candidate=candidate, collective=collective, ranks=ranks, points=tuple(ordered))
     grid = [point for point in ordered if point.group == "fit"]
     fitted = [point for point in grid if point.size_bytes > 0]
@@ -180,19 +196,11 @@ def fit(
     sizes = np.array([point.size_bytes for point in fitted], dtype=float)
     times = np.array([point.time_s for point in fitted])
     half_widths = np.array([_log_half(point) for point in fitted])
-    weights = _weights(half_widths)
+    weights = point_weights(half_widths)
     by_session = _by_session(session_medians or (), fitted)
     spread = Spread(sizes, times, weights, half_widths, by_session)
     breaks, parameters = _unbent(spread, *split(sizes, times, weights))
-    pieces = tuple(
-        Piece(
-            from_bytes=fitted[i].size_bytes,
-            to_bytes=fitted[j - 1].size_bytes,
-            latency_s=float(latency_s),
-            bandwidth_bytes_per_s=float(1 / s_per_byte),
-        )
-        for (i, j), (latency_s, s_per_byte) in zip(breaks, parameters, strict=True)
-    )
+    pieces = as_pieces(sizes, breaks, parameters)
     first_latency = _latency(spread, pieces[0], breaks[0])
     bandwidth = _bandwidth(spread, pieces[-1], breaks[-1])
     remarks = _notes(fitted, pieces, first_latency, bandwidth, len(by_session))

@@ -9,12 +9,14 @@ criterion is BIC on N ln(RSS / N), not on N * RSS: the latter (pycewise) splits 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Breaks = tuple[tuple[int, int], ...]  # half-open index ranges, one a piece
+Fit = tuple[float, Floats]  # cost and parameters of one piece
 
 MOST_PIECES = 4  # LL, LL128, Simple, and one for what a fabric adds
 PIECE_POINTS = 3  # two parameters and one point to contradict them
@@ -90,20 +92,53 @@ def _segments(count: int) -> list[tuple[int, int]]:
     ]
 
 
+def _fits(
+    segments: list[tuple[int, int]], sizes: Floats, times: Floats, weights: Floats
+) -> dict[tuple[int, int], Fit]:
+    masks = np.zeros((len(segments), sizes.size))
+    for row, (i, j) in enumerate(segments):
+        masks[row, i:j] = weights[i:j]
+    parameters, costs = fit_rows(sizes, np.broadcast_to(times, masks.shape), masks)
+    return dict(zip(segments, zip(costs.tolist(), parameters, strict=True), strict=True))
+
+
 def split(sizes: Floats, times: Floats, weights: Floats) -> tuple[Breaks, Floats]:
     """The best pieces through ascending points (P,), and their parameters (pieces, 2) as in
     `fit_rows`. At most MOST_PIECES, each of PIECE_POINTS or more, the last of LAST_POINTS; a
     further piece only where BIC falls by more than BIC_GAIN. Needs PIECE_POINTS points."""
     count = sizes.size
     assert count >= PIECE_POINTS, f"a piece needs {PIECE_POINTS} points"
-    segments = _segments(count)
-    masks = np.zeros((len(segments), count))
-    for row, (i, j) in enumerate(segments):
-        masks[row, i:j] = weights[i:j]
-    parameters, costs = fit_rows(sizes, np.broadcast_to(times, masks.shape), masks)
-    cost = dict(zip(segments, costs.tolist(), strict=True))
-    row_of = {segment: row for row, segment in enumerate(segments)}
+    return _best(_fits(_segments(count), sizes, times, weights), weights)
 
+
+def split_without(
+    sizes: Floats, times: Floats, weights: Floats, left_out: Sequence[int]
+) -> Iterator[tuple[Breaks, Floats]]:
+    """`split` without each of these points in turn; breaks count the points that are left.
+
+    The same as so many calls of it, three times as fast: a piece that the point lies outside of
+    is fitted once for all. Needs PIECE_POINTS points beside the one.
+    """
+    count = sizes.size
+    whole = _fits(_segments(count), sizes, times, weights)
+    for at in left_out:
+        kept = np.delete(np.arange(count), at)
+        known, unknown = {}, []
+        for i, j in _segments(count - 1):
+            if j <= at:
+                known[i, j] = whole[i, j]
+            elif i >= at:
+                known[i, j] = whole[i + 1, j + 1]
+            else:
+                unknown.append((i, j))
+        if unknown:
+            known |= _fits(unknown, sizes[kept], times[kept], weights[kept])
+        yield _best(known, weights[kept])
+
+
+def _best(fits: Mapping[tuple[int, int], Fit], weights: Floats) -> tuple[Breaks, Floats]:
+    """The cheapest way through all points over fitted segments."""
+    count = weights.size
     floor = MISFIT_FLOOR**2 * float(np.mean(weights**2))
     # reach[j] = (cost, breaks) of the best k pieces through the first j points.
     reach: dict[int, tuple[float, Breaks]] = {0: (0.0, ())}
@@ -111,7 +146,7 @@ def split(sizes: Floats, times: Floats, weights: Floats) -> tuple[Breaks, Floats
     chosen_bic = math.inf
     for k in range(1, MOST_PIECES + 1):
         longer: dict[int, tuple[float, Breaks]] = {}
-        for (i, j), own in cost.items():
+        for (i, j), (own, _) in fits.items():
             if i in reach and (j not in longer or reach[i][0] + own < longer[j][0]):
                 longer[j] = (reach[i][0] + own, (*reach[i][1], (i, j)))
         reach = longer
@@ -122,4 +157,4 @@ def split(sizes: Floats, times: Floats, weights: Floats) -> tuple[Breaks, Floats
         bic = count * math.log(mean_square) + (3 * k - 1) * math.log(count)
         if bic < chosen_bic - BIC_GAIN:
             chosen, chosen_bic = breaks, bic
-    return chosen, parameters[[row_of[segment] for segment in chosen]]
+    return chosen, np.array([fits[segment][1] for segment in chosen])

@@ -18,6 +18,7 @@ from bench.model.pieces import Floats, fit_rows
 from bench.model.summary import CONFIDENCE, t_half_width
 from bench.records import Interval
 
+FURTHEST = 20.0  # on logs: a point known no better says nothing, and its square must stay finite
 FEW_SESSIONS = 3  # with fewer, sessions cannot show how they differ
 BOOTSTRAP_SESSIONS = 6  # with fewer there are too few distinct resamples (126 of five)
 RESAMPLES = 2000
@@ -92,7 +93,8 @@ class Spread:
         scatter *= float(stdtrit(freedom, 1 - _TAIL)) / _Z
         sigma = np.maximum(self.half_widths[columns] / _Z, scatter / weights)
         moves = np.random.default_rng(SEED).standard_normal((DRAWS, sizes.size))
-        return _refit(sizes, times * np.exp(sigma * moves), weights)
+        moves = np.clip(sigma * moves, -FURTHEST, FURTHEST)
+        return _refit(sizes, times * np.exp(moves), weights)
 
 
 def _refit(sizes: Floats, rows: Floats, weights: Floats) -> Floats:
