@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import difflib
 
-from bench.judge.entries import figures, interface, jobs, link
+from bench.judge.entries import figures, gpu_path, interface, jobs, link
 from bench.judge.entry import Entry
 from bench.records import BadInput
 
 __all__ = ["CATALOGUE", "Entry", "entry"]
 
 CATALOGUE: dict[str, Entry] = {
-    entry.code: entry for room in (interface, link, jobs, figures) for entry in room.ENTRIES
+    entry.code: entry
+    for room in (interface, link, gpu_path, jobs, figures)
+    for entry in room.ENTRIES
 }
 ORDER = {code: at for at, code in enumerate(CATALOGUE)}
 

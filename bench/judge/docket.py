@@ -32,6 +32,20 @@ class Docket:
         for candidate in explains:
             self._explained.setdefault(candidate, len(self._findings) - 1)
 
+    def amend(self, old: Finding, new: Finding) -> None:
+        """Put `new` in the place of a finding that was made before."""
+        self._findings[self._findings.index(old)] = new
+
+    def withdraw(self, old: Finding) -> None:
+        """Take back a finding that another one has made groundless."""
+        at = self._findings.index(old)
+        del self._findings[at]
+        self._explained = {
+            candidate: number - (number > at)
+            for candidate, number in self._explained.items()
+            if number != at
+        }
+
     def explains(self, candidate: str) -> bool:
         return candidate in self._explained
 

@@ -1,8 +1,9 @@
 """What a network should carry: the operator's word first, else what its hardware claims.
 
-In: a candidate, the fabric file, the hosts' facts. Out: the bus bandwidth that a ring collective
-should reach, with the word for its source. Payload shares of Ethernet follow from frame layout;
-NCCL's and gloo's rings load one host's link with the bus bandwidth, whatever the ranks per host.
+In: a candidate, the fabric file, the hosts' facts. Out: the bus bandwidth that a collective should
+reach, and the word for its source: the file's figure for this very line before its rate, its rate
+before a claim. Payload shares of Ethernet follow from frame layout; NCCL's and gloo's rings load
+one host's link with the bus bandwidth, whatever the ranks per host.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bench.judge import limits, stated, systems
 from bench.plan import naming
 from bench.records import (
     BadInput,
     Candidate,
+    CostLine,
     Fabric,
     FabricNetwork,
     HostFacts,
@@ -41,12 +44,14 @@ GLOO_RING_COLLECTIVES = ("all_reduce", "all_gather")
 
 @dataclass(frozen=True)
 class Expectation:
-    """busbw of a ring in 1e9 bytes/s; `judged` is False where it is shown but decides nothing."""
+    """busbw in 1e9 bytes/s; `judged` is False where it is shown but decides nothing. `tolerance`
+    is the figure's own, where it was learned."""
 
     busbw_gbs: float
     basis: Literal["expected", "claimed"]
     source: str
     judged: bool = True
+    tolerance: float | None = None
 
 
 def payload_share(mtu: int, *, on_wire: bool) -> float:
@@ -64,8 +69,28 @@ def ring_collectives(backend: str) -> tuple[str, ...]:
     return GLOO_RING_COLLECTIVES if backend == "gloo" else RING_COLLECTIVES
 
 
+def of_line(report: Report, candidate: Candidate, line: CostLine) -> Expectation | None:
+    """What `line` should reach over `candidate`; None where nothing says so.
+
+    A hint is shown beside the line and decides nothing: it is another site's figure.
+    """
+    fabric = report.fabric
+    entry = stated.entry_for(
+        fabric, candidate, line, hosts=len(report.hosts), backend=report.backend
+    )
+    if entry is None or fabric is None:
+        ring = line.collective in ring_collectives(report.backend)
+        return of_report(report, candidate) if ring else None
+    told = f"the fabric file's {entry.busbw_gbs:.4g} GB/s for {entry.collective}"
+    if entry.runs:
+        told += f", learned from {entry.runs} good run{'s' if entry.runs > 1 else ''}"
+    return Expectation(
+        entry.busbw_gbs, "expected", told, judged=not fabric.hint, tolerance=entry.tolerance
+    )
+
+
 def of_report(report: Report, candidate: Candidate) -> Expectation | None:
-    """What a candidate of this report should reach; None where nothing says so.
+    """What a ring over a candidate of this report should reach; None where nothing says so.
 
     The default case is held against the fastest data network of the fabric file that some
     candidate is: that is what the operator paid for.
@@ -108,16 +133,26 @@ def of_network(
         share, how = _share(candidate, members, network.mtu)
         rails = max(len(name.split("+")) for name in candidate.interfaces.values())
         rate = network.rate_gbps * (rails if candidate.transport == "rdma" else 1)
+        if network.claimed:
+            source = f"the ports' {rate:g} Gbit/s (fabric file) × {share:.3f} of payload {how}"
+            judged = candidate.transport == "socket" and rate * 1000 <= _claim_limit(backend)
+            return Expectation(rate / 8 * share, "claimed", source, judged=judged)
         source = f"the fabric file's {rate:g} Gbit/s × {share:.3f} of payload {how}"
-        return Expectation(rate / 8 * share, "expected", source)
+        # A hint's rate is of the system, through a plugin or RDMA: sockets need not reach it.
+        hint = fabric is not None and fabric.hint
+        return Expectation(rate / 8 * share, "expected", source, judged=not hint)
     claims = [interface.speed_mbit for interface in members if interface.kind == "physical"]
     told = [claim for claim in claims if claim]
     if candidate.transport != "socket" or len(told) < len(candidate.interfaces):
         return None
     share, how = _share(candidate, members, None)
     source = f"the ports' claim of {min(told) / 1000:g} Gbit/s × {share:.3f} of payload {how}"
-    limit = GLOO_CLAIM_LIMIT_MBIT if backend == "gloo" else CLAIM_LIMIT_MBIT
-    return Expectation(min(told) / 8000 * share, "claimed", source, judged=min(told) <= limit)
+    judged = min(told) <= _claim_limit(backend)
+    return Expectation(min(told) / 8000 * share, "claimed", source, judged=judged)
+
+
+def _claim_limit(backend: str) -> int:
+    return GLOO_CLAIM_LIMIT_MBIT if backend == "gloo" else CLAIM_LIMIT_MBIT
 
 
 def _share(
@@ -151,7 +186,9 @@ def interfaces_of(network: FabricNetwork, facts: HostFacts) -> tuple[Interface, 
 def check_fabric(fabric: Fabric, hosts: Sequence[HostFacts], *, file: str | None = None) -> None:
     """Raise BadInput where a fabric file speaks of hosts or networks that are not here.
 
-    A network that only some hosts lack is not bad input but a finding. Domains may be left out.
+    A network that only some hosts lack is not bad input but a finding, and so is another number of
+    GPUs. Domains may be left out. A hint speaks of a kind of system: what it does not find here it
+    says nothing of.
     """
     present = {name for facts in hosts for name in (facts.host, facts.hostname)}
     present |= {name.partition(".")[0] for name in present}
@@ -163,8 +200,11 @@ def check_fabric(fabric: Fabric, hosts: Sequence[HostFacts], *, file: str | None
             f"fabric {fabric.name} names {names}, absent from this run; hosts here: {here}",
             file=file,
         )
+    _check_gpus(fabric, hosts, file)
     for network in fabric.network:
         if not network.interfaces and network.subnet is None:
+            if fabric.hint:
+                continue
             raise BadInput(
                 f"network {network.name} of fabric {fabric.name} needs interfaces or a subnet",
                 file=file,
@@ -178,7 +218,8 @@ def check_fabric(fabric: Fabric, hosts: Sequence[HostFacts], *, file: str | None
                     "10.2.0.0/24",
                     file=file,
                 ) from None
-        if not any(interfaces_of(network, facts) or _rdma(network, facts) for facts in hosts):
+        here_somewhere = any(interfaces_of(network, f) or _rdma(network, f) for f in hosts)
+        if not here_somewhere and not fabric.hint:
             wanted = ", ".join(network.interfaces) or str(network.subnet)
             found = sorted({i.name for facts in hosts for i in facts.interfaces})
             raise BadInput(
@@ -194,3 +235,20 @@ def _rdma(network: FabricNetwork, facts: HostFacts) -> bool:
         for port in facts.rdma_ports
         for glob in network.interfaces
     )
+
+
+def _check_gpus(fabric: Fabric, hosts: Sequence[HostFacts], file: str | None) -> None:
+    """A file of other GPUs is the wrong file; another number of the right ones is a finding."""
+    if fabric.gpus.pcie is not None and limits.pcie_gbs(fabric.gpus.pcie) is None:
+        raise BadInput(
+            f"pcie of fabric {fabric.name} is {fabric.gpus.pcie!r}; expected generation x lanes, "
+            'such as "5x16"',
+            file=file,
+        )
+    names = sorted({gpu.name for facts in hosts for gpu in facts.gpus if gpu.name})
+    if names and not any(systems.fits(fabric, [name]) for name in names):
+        raise BadInput(
+            f"fabric {fabric.name} is of {' or '.join(fabric.gpus.model)}; GPUs here: "
+            f"{', '.join(names)}",
+            file=file,
+        )

@@ -1,8 +1,8 @@
 """Networks that work and carry less than they should, or lose packets on the way.
 
 In: a report's networks. Out: link-lossy, link-negotiated-down, mtu-mismatch and link-degraded. A
-ring is as fast as its slowest member: a host is named only where counters or claims name it. What
-explains a shortfall takes it as evidence, so that one cause is one finding.
+ring is as fast as its slowest member: a host is named only where counters, claims or pairs of
+hosts name it. What explains a shortfall takes it as evidence: one cause is one finding.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from bench.judge.docket import Docket
 from bench.judge.expected import Expectation
 from bench.judge.losses import errors, lossy, standing_out
 from bench.judge.networks import Networks, interfaces_of
+from bench.judge.pairs import located
 from bench.judge.words import carrier, listed, percent, single
 from bench.records import Candidate, Evidence, Finding, Interface, Severity, Where
 
@@ -29,7 +30,7 @@ class Shortfall:
 
     share: float  # of the expectation, in the worst collective
     collectives: tuple[str, ...]
-    expectation: Expectation
+    expectation: Expectation  # of that collective
     evidence: tuple[Evidence, ...]
 
 
@@ -40,8 +41,28 @@ def judge(net: Networks, docket: Docket) -> None:
         explained = lossy(net, docket, candidate, shortfall.evidence if shortfall else ())
         explained |= _negotiated_down(net, docket, candidate, shortfall)
         explained |= _mtu_mismatch(net, docket, candidate, shortfall)
+        short = None if explained else shortfall
+        explained |= located.judge(
+            net,
+            docket,
+            candidate,
+            share=short.share if short else None,
+            proof=short.evidence if short else (),
+            marks=_marks(net, candidate),
+        )
         if shortfall is not None and not explained and not docket.explains(candidate.name):
             _degraded(net, docket, candidate, shortfall)
+    if net.default is not None:
+        located.judge(net, docket, net.default)
+
+
+def _marks(net: Networks, candidate: Candidate) -> dict[str, Evidence]:
+    """What the hosts' own interfaces counted, of the one host that stands out."""
+    counts = errors(net, candidate, drops=False)
+    host = standing_out(counts)
+    if host is None:
+        return {}
+    return {host: Evidence(basis="measured", text=f"{host}: {counts[host]:,} errors counted")}
 
 
 def _shortfall(net: Networks, candidate: Candidate) -> Shortfall | None:
@@ -56,37 +77,42 @@ def _shortfall(net: Networks, candidate: Candidate) -> Shortfall | None:
 
 
 def short_of(net: Networks, candidate: Candidate, measured: Candidate) -> Shortfall | None:
-    """How far ring collectives are below a candidate's expectation, beyond tolerance and their own
+    """How far collectives are below a candidate's expectation, beyond tolerance and their own
     95 % interval; None where they are not, or where nothing is expected."""
-    expectation = expected.of_report(net.report, candidate)
-    if expectation is None or not expectation.judged:
-        return None
-    floor = 1 - expected.tolerance(net.report).bandwidth
-    shares, evidence = {}, []
-    for collective in expected.ring_collectives(net.report.backend):
+    usual = expected.tolerance(net.report).bandwidth
+    short: dict[str, tuple[float, Expectation]] = {}
+    evidence = []
+    for collective in net.collectives:
         line = net.line(measured, collective)
         speed = line.busbw_gbs if line else None  # fitted: one size alone holds latency too
-        if speed is None or speed.high >= floor * expectation.busbw_gbs:
+        wanted = expected.of_line(net.report, candidate, line) if line else None
+        if speed is None or wanted is None or not wanted.judged:
             continue
-        shares[collective] = speed.value / expectation.busbw_gbs
+        floor = 1 - (usual if wanted.tolerance is None else wanted.tolerance)
+        if speed.high >= floor * wanted.busbw_gbs:
+            continue
+        share = speed.value / wanted.busbw_gbs
+        short[collective] = share, wanted
         text = (
             f"{collective} busbw {speed.value:.4g} GB/s (95 % interval {speed.low:.4g}-"
-            f"{speed.high:.4g}), {percent(shares[collective])} of {expectation.busbw_gbs:.4g} GB/s"
+            f"{speed.high:.4g}), {percent(share)} of {wanted.busbw_gbs:.4g} GB/s"
         )
         evidence.append(Evidence(basis="measured", text=text))
-    if not shares:
+    if not short:
         return None
-    evidence.append(Evidence(basis=expectation.basis, text=expectation.source))
-    return Shortfall(min(shares.values()), tuple(shares), expectation, tuple(evidence))
+    sources = dict.fromkeys((wanted.basis, wanted.source) for _, wanted in short.values())
+    evidence += [Evidence(basis=basis, text=source) for basis, source in sources]
+    share, worst = min(short.values(), key=lambda pair: pair[0])
+    return Shortfall(share, tuple(short), worst, tuple(evidence))
 
 
 def _degraded(net: Networks, docket: Docket, candidate: Candidate, short: Shortfall) -> None:
     host = standing_out(errors(net, candidate, drops=False))
-    blame = (
-        f"; errors count up on {host}"
-        if host
-        else f"; a ring cannot tell which of {len(candidate.interfaces)} hosts or links is slow"
-    )
+    blame, pairs = located.blame(net, candidate) or (
+        f"; a ring cannot tell which of {len(candidate.interfaces)} hosts or links is slow", ()
+    )  # fmt: skip
+    if host:
+        blame = f"; errors count up on {host}"
     word = "expected" if short.expectation.basis == "expected" else "claimed"
     docket.add(
         Finding(
@@ -100,7 +126,7 @@ def _degraded(net: Networks, docket: Docket, candidate: Candidate, short: Shortf
                 collective=single(short.collectives),
                 host=host,
             ),
-            evidence=short.evidence,
+            evidence=(*short.evidence, *pairs),
             remedy=_look(candidate),
         ),
         explains=[candidate.name],

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from bench.judge.docket import Docket
 from bench.judge.networks import Networks, interfaces_of
+from bench.judge.pairs import located
 from bench.judge.words import carrier, listed, percent, single
 from bench.records import Candidate, Evidence, Finding, Where
 
@@ -59,6 +60,7 @@ def lossy(
     dropped = errors(net, candidate, drops=True)
     again = sum(loss.excess for loss in losses)
     host = standing_out(dropped, at_least=max(MIN_ERRORS, DROPS_SHARE * again))
+    slow = located.lone_host(net, candidate) if host is None else None
     lines = [
         Evidence(
             basis="measured",
@@ -74,13 +76,15 @@ def lossy(
     ]
     name = single(candidate.interfaces.values())
     end = f"; {host}'s own counters show the drops" if host else "; which end loses is not told"
+    if slow:
+        end = f"; of all pairs of hosts those with {slow} are slow"
     docket.add(
         Finding(
             code="link-lossy",
             severity="degraded" if degraded else "warning",
             summary=f"{carrier(candidate)} loses packets: {listed(x.host for x in losses)} sent "
             f"up to {percent(worst.again / worst.sent)} of the segments again{end}.",
-            where=Where(candidate=candidate.name, interface=name, host=host),
+            where=Where(candidate=candidate.name, interface=name, host=host or slow),
             evidence=(*lines, *shortfall),
             remedy=f"ip -s -s link show dev {name}; ethtool -S {name}" if name else None,
         ),

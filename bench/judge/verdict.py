@@ -15,6 +15,7 @@ from bench.judge import (
     expected,
     hangs,
     interface,
+    learned,
     links,
     measurement,
     reach,
@@ -23,6 +24,7 @@ from bench.judge import (
 )
 from bench.judge.catalogue import ORDER
 from bench.judge.docket import Docket
+from bench.judge.gpu import paths, ways
 from bench.judge.networks import Networks, interfaces_of
 from bench.judge.remedy import recommendation
 from bench.records import (
@@ -61,8 +63,10 @@ def judge(report: Report) -> Report:
     agreement.differs(net, docket)
     agreement.not_exported(net, docket)
     egress.judge(net, docket)
+    paths.judge(net, docket)
     hangs.judge(net, docket)
     links.judge(net, docket)
+    learned.judge(net, docket)
     measurement.judge(net, docket)
     settings.overridden(net, docket)
     findings = sorted(
@@ -140,9 +144,11 @@ def _default_marked(net: Networks) -> tuple[Candidate, ...]:
 
 def _held_against(report: Report, line: CostLine) -> CostLine:
     candidate = next((c for c in report.candidates if c.name == line.candidate), None)
-    if candidate is None or line.collective not in expected.ring_collectives(report.backend):
+    if candidate is None:
         return line
-    expectation = expected.of_report(report, candidate)
+    expectation = expected.of_line(report, candidate, line)
+    if expectation is None and line.collective in expected.RING_COLLECTIVES:
+        expectation = ways.of_candidate(report, candidate)
     if expectation is None:
         return line
     return msgspec.structs.replace(

@@ -11,14 +11,21 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from bench.judge.catalogue import CATALOGUE
+from bench.judge.verdict import judge
+from bench.plan.gpu_paths import gpu_paths
 from bench.records import (
+    SEVERITIES,
     Address,
     Candidate,
     Case,
+    CopyCheck,
+    CopyFigure,
     CostLine,
     DataPath,
     Fabric,
     FabricNetwork,
+    Finding,
     HostEvidence,
     HostFacts,
     Interface,
@@ -30,6 +37,7 @@ from bench.records import (
     Point,
     PreflightPair,
     RankOutcome,
+    RankPlacement,
     Report,
     Session,
     Software,
@@ -352,3 +360,182 @@ def healthy() -> Scene:
     """Four hosts; NCCL takes data0 alone."""
     scene = Scene({"mgmt": 100, "data": 500}).chooses("data")
     return scene.expects(("data", "data", 0.5)).all_measured()
+
+
+# ------------------------------------------------------------------------------------- GPUs
+
+
+class GpuScene:
+    """Hosts with GPUs under judgement, a rank on each GPU, and what NCCL and copies told."""
+
+    def __init__(self, *hosts: HostFacts, fabric: Fabric | None = None) -> None:
+        self.fabric = fabric
+        self.hosts: list[HostFacts] = []
+        for facts in hosts:
+            first = sum(len(host.ranks) for host in self.hosts)
+            ranks = tuple(first + n for n in range(len(facts.gpus) or 1))
+            placements = tuple(
+                RankPlacement(rank=rank, local_rank=n, gpu=gpu.index)
+                for n, (rank, gpu) in enumerate(zip(ranks, facts.gpus, strict=False))
+            )
+            self.hosts.append(msgspec.structs.replace(facts, ranks=ranks, placements=placements))
+        paths = gpu_paths(self.hosts)
+        self.candidates = {c.name: c for c in paths}
+        self.candidates[DEFAULT] = Candidate(name=DEFAULT, kind="default")
+        self.lines: list[CostLine] = []
+        self.sessions: list[Session] = []
+        self.checks: dict[str, CopyCheck] = {}
+
+    def facts(self, host: int = 0, **changes: object) -> GpuScene:
+        self.hosts[host] = msgspec.structs.replace(self.hosts[host], **changes)
+        return self
+
+    def gpu(self, index: int, host: int = 0, **changes: object) -> GpuScene:
+        gpus = tuple(
+            msgspec.structs.replace(gpu, **changes) if gpu.index == index else gpu
+            for gpu in self.hosts[host].gpus
+        )
+        return self.facts(host, gpus=gpus)
+
+    def every_gpu(self, **changes: object) -> GpuScene:
+        for host, facts in enumerate(self.hosts):
+            for gpu in facts.gpus:
+                self.gpu(gpu.index, host, **changes)
+        return self
+
+    def pairs(self, host: int = 0, **changes: object) -> GpuScene:
+        return self.facts(
+            host,
+            gpu_pairs=tuple(
+                msgspec.structs.replace(pair, **changes) for pair in self.hosts[host].gpu_pairs
+            ),
+        )
+
+    def pair(self, a: int, b: int, host: int = 0, **changes: object) -> GpuScene:
+        return self.facts(
+            host,
+            gpu_pairs=tuple(
+                msgspec.structs.replace(pair, **changes) if pair.gpus == (a, b) else pair
+                for pair in self.hosts[host].gpu_pairs
+            ),
+        )
+
+    def without_candidates(self) -> GpuScene:
+        self.candidates = {}
+        return self
+
+    def measured(self, name: str, gbs: float, *, spread: float = 0.01) -> GpuScene:
+        """A fitted line of `gbs` in all_reduce, with a session."""
+        self.candidates[name] = msgspec.structs.replace(self.candidates[name], outcome="measured")
+        self.lines.append(
+            CostLine(
+                candidate=name,
+                collective="all_reduce",
+                ranks=8,
+                busbw_gbs=Interval(value=gbs, low=gbs * (1 - spread), high=gbs * (1 + spread)),
+                points=(
+                    Point(size_bytes=2**22, time_s=1e-3, low_s=1e-3, high_s=1e-3, iterations=9,
+                          sessions=3, algbw_gbs=gbs, busbw_gbs=gbs),
+                ),
+            )
+        )  # fmt: skip
+        return self.session(name)
+
+    def session(
+        self, name: str, outcome: str = "measured", ranks: Sequence[RankOutcome] = (),
+        evidence: Sequence[HostEvidence] = (),
+    ) -> GpuScene:  # fmt: skip
+        self.candidates[name] = msgspec.structs.replace(self.candidates[name], outcome=outcome)
+        self.sessions.append(
+            Session(
+                case=Case(number=len(self.sessions), candidate=name, session=0),
+                outcome=outcome,  # type: ignore[arg-type]
+                ranks=tuple(ranks),
+                hosts=tuple(evidence),
+            )
+        )
+        return self
+
+    def log(self, name: str, *lines: str, host: int = 0, gbs: float | None = None) -> GpuScene:
+        """What NCCL said on a host in a candidate's session."""
+        prefix = f"{self.hosts[host].host}:71:72 [0] NCCL INFO "
+        told = tuple(prefix + line for line in lines)
+        if gbs is not None:
+            self.measured(name, gbs)
+        self.session(name, evidence=[HostEvidence(host=self.hosts[host].host, nccl_log=told)])
+        return self
+
+    def copies(self, rates: dict[int, float], host: int = 0, **changes: object) -> GpuScene:
+        """Copies both ways of these GPUs (index -> GB/s)."""
+        made = [
+            CopyFigure(
+                host=self.hosts[host].host,
+                way=way,  # type: ignore[arg-type]
+                device=gpu,
+                gpu=gpu,
+                size_bytes=2**26,
+                copies=20,
+                bandwidth_gbs=rate,
+                least_gbs=rate * 0.98,
+                most_gbs=rate * 1.01,
+                **changes,  # type: ignore[arg-type]
+            )
+            for gpu, rate in rates.items()
+            for way in ("to-device", "from-device")
+        ]
+        return self.check(*made, host=host)
+
+    def between(
+        self, pairs: dict[tuple[int, int], float], host: int = 0, **changes: object
+    ) -> GpuScene:
+        """Copies from one GPU to another."""
+        made = [
+            CopyFigure(
+                host=self.hosts[host].host, way="to-peer", device=a, gpu=a, peer_device=b, peer=b,
+                size_bytes=2**26, copies=20, bandwidth_gbs=rate, least_gbs=rate, most_gbs=rate,
+                **changes,  # type: ignore[arg-type]
+            )
+            for (a, b), rate in pairs.items()
+        ]  # fmt: skip
+        return self.check(*made, host=host)
+
+    def check(self, *figures: CopyFigure, host: int = 0, stuck: tuple[int, ...] = ()) -> GpuScene:
+        name = self.hosts[host].host
+        before = self.checks.get(name, CopyCheck(host=name))
+        self.checks[name] = msgspec.structs.replace(
+            before, figures=(*before.figures, *figures), stuck=stuck or before.stuck
+        )
+        return self
+
+    def report(self) -> Report:
+        return Report(
+            run="2026-11-30T10-44-14Z",
+            verdict="inconclusive",
+            backend="nccl",
+            fabric=self.fabric,
+            hosts=tuple(self.hosts),
+            plan=Plan(
+                settings=PlanSettings(name="quick"), backend="nccl", hosts=len(self.hosts),
+                ranks=sum(len(host.ranks) for host in self.hosts),
+            ),
+            candidates=tuple(self.candidates.values()),
+            copies=tuple(self.checks.values()),
+            sessions=tuple(self.sessions),
+            lines=tuple(self.lines),
+        )  # fmt: skip
+
+    def findings(self, *, at_least: str = "info") -> list[Finding]:
+        """Those of the room "GPU path", and wrong results; notes of other rooms aside."""
+        room = {code for code, entry in CATALOGUE.items() if entry.room == "GPU path"}
+        least = SEVERITIES.index(at_least)  # type: ignore[arg-type]
+        return [
+            finding
+            for finding in judge(self.report()).findings
+            if finding.code in {*room, "gdr-disabled", "wrong-result"}
+            and SEVERITIES.index(finding.severity) >= least
+        ]
+
+
+@pytest.fixture(scope="session")  # a class: nothing of it is shared
+def gpu_scene() -> type[GpuScene]:
+    return GpuScene

@@ -15,7 +15,7 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 ROOMS = {
     "interface": "misselected unreachable ambiguous no-match loopback link-local virtual differs",
     "hang": "rendezvous init first-collective midrun end",
-    "accelerate": "processes machine-rank address port inconsistent ignored-field",
+    "accelerate": "processes machine-rank address port inconsistent ignored-field refused",
 }
 OTHERS = """egress-differs setting-overridden setting-not-exported fallback-to-sockets
 hca-set-differs gdr-disabled rail-isolated link-degraded latency-degraded host-slow rail-slow
@@ -23,7 +23,8 @@ link-negotiated-down link-lossy mtu-mismatch mtu-blackhole bandwidth-collapse be
 gpu-path-unexpected nvlink-inactive pcie-downgraded p2p-blocked topology-unknown duplicate-gpu
 collective-mismatch first-fault not-determinable launcher-world-size software-differs
 environment-differs regressed improved equivalent inconclusive not-comparable wrong-result
-unsettled skewed noisy measurement-failed"""
+unsettled skewed noisy measurement-failed rendezvous-unreachable rendezvous-address host-name
+host-limits clock-offset rank-placement"""
 
 
 def test_the_catalogue_holds_the_agreed_codes_and_no_others():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bench.judge import expected
-from bench.records import BadInput, Fabric, FabricNetwork
+from bench.records import BadInput, Fabric, FabricBusbw, FabricGpus, FabricNetwork, Gpu
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,104 @@ def test_a_network_by_subnet_or_glob_that_some_host_has_passes(make_scene):
         FabricNetwork(name="b", interfaces=("mg*",)),
     )
     expected.check_fabric(Fabric(name="lab", network=networks), hosts)
+
+
+# ----------------------------------------------------------------- figures of the file itself
+
+
+def line_of(scene, name="data", collective="all_reduce"):
+    return next(x for x in scene.lines if (x.candidate, x.collective) == (name, collective))
+
+
+def stating(scene, *entries: FabricBusbw, **changes):
+    scene.expects(("data", "data", 0.5), busbw=entries, **changes)
+    return scene
+
+
+def told(scene, name="data", collective="all_reduce"):
+    line = line_of(scene, name, collective)
+    return expected.of_line(scene.report(), scene.candidates[name], line)
+
+
+GOOD = FabricBusbw(
+    collective="all_reduce", hosts=4, ranks_per_host=1, candidate="data", backend="gloo",
+    busbw_gbs=0.055, tolerance=0.03, runs=5,
+)  # fmt: skip
+
+
+def test_a_learned_figure_goes_before_the_rate_with_its_own_tolerance(make_scene):
+    scene = stating(make_scene({"data": 500}).chooses("data").all_measured(), GOOD)
+    found = told(scene)
+    assert (found.busbw_gbs, found.tolerance) == (0.055, 0.03)
+    assert found.source.endswith("for all_reduce, learned from 5 good runs")
+    rate = told(scene, collective="all_gather")
+    assert rate.busbw_gbs == pytest.approx(0.0625 * 1448 / 1514) and rate.tolerance is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"candidate": "mgmt"}, {"hosts": 2}, {"hosts": 8}, {"ranks_per_host": 8},
+        {"backend": "nccl"}, {"collective": "broadcast"}, {"from_bytes": 64 * 2**20},
+        {"candidate": None},  # of NCCL as it comes
+    ],
+)  # fmt: skip
+def test_a_figure_of_another_line_is_not_used(make_scene, change):
+    entry = msgspec.structs.replace(GOOD, **change)
+    scene = stating(make_scene({"data": 500}).chooses("data").all_measured(), entry)
+    assert told(scene).busbw_gbs != 0.055
+
+
+def test_many_means_more_than_two_without_an_entry_of_their_own(make_scene):
+    many = msgspec.structs.replace(GOOD, hosts="many", busbw_gbs=0.04)
+    scene = make_scene({"data": 500}).chooses("data").all_measured()
+    assert told(stating(scene, many)).busbw_gbs == 0.04
+    assert told(stating(scene, many, GOOD)).busbw_gbs == 0.055
+    two = make_scene({"data": 500}, hosts=2).chooses("data").all_measured()
+    assert told(stating(two, many)).busbw_gbs != 0.04
+
+
+def test_a_ladder_that_ended_one_step_early_is_still_held_against_the_figure(make_scene):
+    scene = make_scene({"data": 500}).chooses("data").all_measured()  # up to 4 MiB
+    for size, used in ((8 * 2**20, True), (16 * 2**20, False)):
+        entry = msgspec.structs.replace(GOOD, from_bytes=size)
+        assert (told(stating(scene, entry)).busbw_gbs == 0.055) is used
+
+
+def test_a_hint_is_shown_and_judges_nothing(make_scene):
+    entry = FabricBusbw(collective="all_reduce", hosts=4, busbw_gbs=400.0)
+    scene = make_scene({"data": 500}, backend="nccl").chooses("data").all_measured()
+    found = told(stating(scene, entry, hint=True), "(default)")
+    assert found.busbw_gbs == 400.0 and not found.judged
+    assert not told(scene).judged  # nor does its rate: plugins reach it, sockets need not
+    assert told(stating(scene, entry), "(default)").judged  # the operator's own word does
+
+
+def test_what_a_hint_does_not_find_here_is_not_bad_input(make_scene):
+    hosts = tuple(make_scene({"mgmt": 100}).hosts.values())
+    networks = (FabricNetwork(name="compute"), FabricNetwork(name="ib", interfaces=("ib*",)))
+    expected.check_fabric(Fabric(name="kind", hint=True, network=networks), hosts)
+
+
+def with_gpus(scene, name, count=8):
+    gpus = tuple(Gpu(index=i, name=name) for i in range(count))
+    return tuple(scene.everywhere(gpus=gpus).hosts.values())
+
+
+def test_a_file_of_other_gpus_is_the_wrong_file(make_scene):
+    hosts = with_gpus(make_scene({"data": 500}), "NVIDIA H200")
+    fabric = Fabric(name="lab", gpus=FabricGpus(model=("H100*",), per_host=8))
+    with pytest.raises(BadInput, match=r"fabric lab is of H100\*; GPUs here: NVIDIA H200"):
+        expected.check_fabric(fabric, hosts, file="x.toml")
+
+
+def test_too_few_gpus_or_none_are_no_bad_input(make_scene):
+    fabric = Fabric(name="lab", gpus=FabricGpus(model=("H200",), per_host=8))
+    expected.check_fabric(fabric, with_gpus(make_scene({"data": 500}), "NVIDIA H200", 7))
+    expected.check_fabric(fabric, with_gpus(make_scene({"data": 500}), "NVIDIA H200", 0))
+
+
+def test_a_pcie_link_that_is_none_is_bad_input(make_scene):
+    fabric = Fabric(name="lab", gpus=FabricGpus(pcie="gen5"))
+    with pytest.raises(BadInput, match="pcie of fabric lab is 'gen5'; expected generation x"):
+        expected.check_fabric(fabric, with_gpus(make_scene({"data": 500}), "NVIDIA H200"))

@@ -10,16 +10,31 @@ ENTRIES = (
         room="comparison",
         title="slower than before, beyond chance",
         meaning="Latency, bandwidth or a range of sizes is worse on the second side.",
-        established="Sessions are the sample: Welch's test on their log ratios, corrected for the "
-        "number of collectives, and at least 2 % per size named.",
-        remedy="See first what differs between the sides; change one thing at a time.",
+        established="Sessions are the sample (boots, where the sides lie on different ones): "
+        "Welch's test on their log ratios, small and large sizes apart, corrected for all lines; "
+        "then the sizes that moved by 2 % or more, and changes that are confined to a few sizes. "
+        "A size that one session has far slower than the others is kept out, and told. "
+        "Of one run a side only what is large and local is named, or three times as slow. One "
+        "boot a side, or a reboot that does the same, makes it a warning. Without a figure: a "
+        "candidate that was measured before and hangs after, half of NCCL's channels gone, "
+        "sockets instead of RDMA. Errors that only the files of AFTER hold keep their own code. "
+        "Night by night: the mean log ratio of small and of large sizes to the baseline. Told are "
+        "a night beyond the gate (the tolerance, or the scatter of good nights where that is "
+        "more) that a second look of the same night confirms, and a level that moved by 2 % or "
+        "more, sure after three nights; 'tonight' is a night 4 standard deviations out, a warning "
+        "until two more are like it.",
+        remedy="See first what differs between the sides, or what changed with that night; put "
+        "one thing back at a time and compare again.",
     ),
     Entry(
         code="improved",
         room="comparison",
         title="faster than before, beyond chance",
-        meaning="The same test in the other direction.",
-        established="As for regressed.",
+        meaning="The same test in the other direction; 'recovered' is what was wrong on the night "
+        "before and is not any more.",
+        established="As for regressed. Night by night only after a week, for good news can wait; "
+        "a return to the level of the baseline after three nights. A night that was cut short, or "
+        "did not measure the thing, recovers nothing.",
         remedy="Nothing to fix; set a new baseline once the reason is known.",
     ),
     Entry(
@@ -28,7 +43,7 @@ ENTRIES = (
         title="equal within 3 %",
         meaning="The 90 % interval of the change lies inside ±3 %: shown equal, not merely not "
         "shown different.",
-        established="Two one-sided tests on session ratios.",
+        established="Two one-sided tests on session ratios; never of one run a side.",
         remedy="Nothing to fix.",
     ),
     Entry(
@@ -36,17 +51,21 @@ ENTRIES = (
         room="comparison",
         title="the measurements do not decide",
         meaning="Neither a change nor equality is shown.",
-        established="The interval is too wide; the finding gives the change that would have "
-        "shown.",
-        remedy="Run as many more sessions a side as the finding says.",
+        established="The interval is too wide, or a side was measured once, or only averages are "
+        "there; the finding gives the change that would have shown. A warning where one run a "
+        "side differs by more than its own scatter and 5 %. Night by night: one stood out that "
+        "its second look, or its own interval, does not confirm.",
+        remedy="Run as many more sessions a side as the finding says; after a night wait for the "
+        "next ones.",
     ),
     Entry(
         code="not-comparable",
         room="comparison",
         title="the two sides measure different things",
         meaning="Another number of ranks or hosts, other candidates or other sizes: a difference "
-        "would say nothing.",
-        established="The plans and hosts of both sides were compared before any figure.",
+        "would say nothing. Of a night: none before it ran on as many hosts, ranks and GPUs.",
+        established="Ranks, hosts, element type, operation, backend and sizes of both sides were "
+        "compared before any figure.",
         remedy="Repeat one side as the other was run.",
     ),
     Entry(

@@ -1,4 +1,4 @@
-"""Texts of the rooms "link" and "GPU path": what works, but not as it should."""
+"""Texts of the room "link": networks that work, but not as they should."""
 
 from __future__ import annotations
 
@@ -10,27 +10,34 @@ ENTRIES = (
         room="link",
         title="a network carries less than it should",
         meaning="A ring over this network is slower than the fabric file, or the ports' own "
-        "claim, lets expect. A ring is as fast as its slowest member: one slow host, cable or "
-        "switch port gives the same figure as a slow fabric.",
+        "claim, lets expect, and no host was found that explains it: a ring is as fast as its "
+        "slowest member. Or, where it names two hosts: transfers between these two are slow, "
+        "while both do well with others.",
         established="The fitted bus bandwidth's 95 % interval lies wholly below expectation less "
         "tolerance. Expectation is the rate times the payload's share of a frame (94.1 % at MTU "
         "1500). Above 25 Gbit/s, or 10 over gloo, a port's claim alone accuses nobody, because "
-        "one TCP flow rarely fills it. A host is named only when counters, negotiated speeds or "
-        "pair measurements single one out; otherwise the finding says that the part is not "
-        "located. Where packet loss, a lower negotiated speed or a smaller MTU explains the "
-        "figure, that is reported instead.",
-        remedy="Measure pairs of hosts (locate): the slow one is slow with every partner. Then "
-        "its negotiated speed, error counters, cable, PCIe width and the switch port; other "
-        "traffic at the same time shows as a wide interval.",
+        "one TCP flow rarely fills it. Where packet loss, a lower negotiated speed, a smaller MTU "
+        "or a host that pairs single out (host-slow) explains the figure, that is reported "
+        "instead; otherwise the finding says what the pairs showed. Two hosts are named when "
+        "their pair was slow in three measurements, each over fresh connections, and both ends "
+        "are fast with others.",
+        remedy="Between two hosts: the cables and switches on their way (traceroute, the "
+        "switches' own counters), a path that a hash shares with another. For a network: every "
+        "pair, with --locate always; negotiated speed, error counters, cable, PCIe width and the "
+        "switch port; other traffic at the same time shows as a wide interval.",
     ),
     Entry(
         code="latency-degraded",
         room="link",
         title="small messages take longer than they should",
         meaning="The first piece of the cost line starts higher than expected: small all-reduces "
-        "pay on every call.",
+        "pay on every call. Or, where a host is named: its small messages are late with every "
+        "partner.",
         established="Fitted latency against an expectation learned from good runs, with the "
-        "tolerance of the fabric file. Without such an expectation there is no finding.",
+        "tolerance of the fabric file; without such an expectation, nothing is said of a network. "
+        "A host: half a round trip of a few bytes takes half as long again as between others, and "
+        "four times their scatter more, with each of its partners (a warning, because a busy CPU "
+        "does that too).",
         remedy="CPU frequency and sleep states, interrupt placement, NUMA node of the process "
         "against that of the NIC, a longer path through the switches.",
     ),
@@ -40,8 +47,14 @@ ENTRIES = (
         title="one host is slow with every partner",
         meaning="All pairs with this host are slower than pairs without it, so the fault is in or "
         "at the host, not in the fabric.",
-        established="Two screening rounds over all hosts, then three confirming rounds of each "
-        "suspect against different good hosts.",
+        established="Two screening rounds over all hosts, the second of slow with fast ones (up "
+        "to eight hosts: up to five rounds), then three confirming rounds of each suspect against "
+        "different good hosts. Every pair sends there, back and both ways at once, over fresh "
+        "connections each time. Accused is who is slower than half of what matters (at least 3 %) "
+        "in every pair with a good host; degraded from the fabric file's tolerance on (10 % "
+        "unless it says otherwise), below it a warning. One direction is named where the other "
+        "is clearly as fast as others'. By a nightly job: slower than the fleet of the same night "
+        "on each of its last three nights, wherever these ran; degraded from 5 % on.",
         remedy="Drain it, then look at its NIC, cable, PCIe width, clocks, thermal throttling and "
         "what else runs there.",
     ),
@@ -51,7 +64,8 @@ ENTRIES = (
         title="one rail is slow",
         meaning="Pairs of GPUs on one rail are slower than those on the other rails, over many "
         "hosts.",
-        established="All rails timed at once between hosts, GPU g with GPU g.",
+        established="All rails timed at once between hosts, GPU g with GPU g. By a nightly job: a "
+        "host's rail, as host-slow.",
         remedy="The rail's leaf switch, its uplinks and its configuration.",
     ),
     Entry(
@@ -113,7 +127,12 @@ ENTRIES = (
         meaning="Bandwidth drops for certain sizes although smaller and larger ones, or smaller "
         "ones alone, do well.",
         established="Points that lie below the fitted line by more than their interval and the "
-        "noise of their neighbours, in every session.",
+        "noise of their neighbours, in every session. In a foreign table: sizes that take twice "
+        "as long as a larger message of the same table, or as a smaller one sent in parts, or "
+        "that jump up and down again by 1.7 between their neighbours; two sizes or more, in the "
+        "better of both halves, beyond four times the scatter between the halves. One size alone "
+        "must be 4 times off. A switch of algorithm that comes too late is a warning below 3 "
+        "times; one slow half of a row is only noted.",
         remedy="Compare with one algorithm and protocol forced (NCCL_ALGO, NCCL_PROTO), another "
         "congestion control, fewer sockets; then buffers of NIC and switch.",
     ),
@@ -121,68 +140,19 @@ ENTRIES = (
         code="below-expectation",
         room="link",
         title="everything is slower than expected, and no single part is to blame",
-        meaning="Every pair of hosts is equally slow: a switch, a setting or the expectation "
-        "itself is wrong, not a host.",
-        established="Pair measurements that show no host, link or rail standing out while the "
-        "line is below expectation. A ring alone never decides this.",
+        meaning="What users get, or a way between GPUs, is slower than the fabric file's own "
+        "figure for it, and no network, host or link was found that explains it; or every pair "
+        "of hosts is equally slow. A switch, a setting, a new library or the expectation itself "
+        "is wrong, not a host.",
+        established="The fitted bus bandwidth's 95 % interval lies wholly below a [[busbw]] "
+        "figure less its tolerance (learned from the spread of good runs: expect --learn), after "
+        "all findings that could explain it; or pair measurements show no host, link or rail "
+        "standing out. Shipped hints accuse no sweep. A foreign table's plateau (the better half "
+        "of its largest sizes) is held against the fabric file; without one it is accused only "
+        "below 60 % of every known system with its GPUs. Nothing is said where busbw still rises "
+        "at the largest size, where settings force a path, or where another finding explains it.",
         remedy="MTU, congestion control, switch configuration, CPU limits common to all hosts; "
-        "or correct the fabric file.",
-    ),
-    Entry(
-        code="gpu-path-unexpected",
-        room="GPU path",
-        title="GPUs talk by a slower way than expected",
-        meaning="NCCL uses shared host memory or the network between GPUs that should reach each "
-        "other directly.",
-        established="Channel lines of the unset case (P2P, SHM, NET) against the expected path "
-        "and the topology.",
-        remedy="Look for NCCL_P2P_DISABLE, NCCL_P2P_LEVEL, containers that hide GPUs from each "
-        "other, ACS and IOMMU.",
-    ),
-    Entry(
-        code="nvlink-inactive",
-        room="GPU path",
-        title="NVLinks are down",
-        meaning="Fewer links than the GPU has are active; NCCL counts only active ones and loses "
-        "their share of the bandwidth.",
-        established="NVML's state of each link, against the fabric file or the other GPUs.",
-        remedy="Fabric Manager running and of the driver's version; reset the GPU; bridge or "
-        "baseboard.",
-    ),
-    Entry(
-        code="pcie-downgraded",
-        room="GPU path",
-        title="a PCIe link is narrower or slower than it can be",
-        meaning="Width or generation is below the device's maximum. NCCL's topology may hide it, "
-        "as it reads the capability for NICs and switches.",
-        established="Current against maximal width and generation under load (idle links lower "
-        "their speed to save power), and a copy measured between host and device.",
-        remedy="Reseat the card or riser, firmware, slot configuration.",
-    ),
-    Entry(
-        code="p2p-blocked",
-        room="GPU path",
-        title="direct access between GPUs is blocked",
-        meaning="Peer access fails or is redirected through the root complex: slow, or hanging.",
-        established="P2P status of the driver, ACS control bits, IOMMU mode.",
-        remedy="On bare metal clear ACS on the switch ports and boot with iommu=pt or off; in "
-        "virtual machines ATS. NCCL_P2P_DISABLE=1 works around it.",
-    ),
-    Entry(
-        code="topology-unknown",
-        room="GPU path",
-        title="the GPU topology could not be read",
-        meaning="Paths between GPUs and NICs are unknown here, so none is judged.",
-        established="NVML or sysfs refused or lacks the entries; the report says why.",
-        remedy="Run with the devices visible (container options), or give a topology file.",
-    ),
-    Entry(
-        code="duplicate-gpu",
-        room="GPU path",
-        title="two ranks use the same GPU",
-        meaning="NCCL refuses this, or both ranks share the GPU's time.",
-        established="Ranks of one host report the same bus id or UUID, or NCCL said so.",
-        remedy="One GPU per rank: set the device from LOCAL_RANK, and check "
-        "CUDA_VISIBLE_DEVICES and the launcher's processes per node.",
+        "or correct the fabric file. For a table: the reasons in the order given, each with the "
+        "check that decides.",
     ),
 )

@@ -1,0 +1,1 @@
+"""Judges of foreign evidence: records of files that others wrote, into findings."""

@@ -1,0 +1,280 @@
+"""Sockets that carry a job's data although something faster was meant: why, and over what.
+
+In: a Job (one run's logs) and its dossier. Out: fallback-to-sockets (a plugin failed, or RDMA or
+Slingshot was there). "No plugin found" alone is no finding. What the user switched off is a
+remark, a warning where RDMA hardware shows. An excerpt that does not show whether the job has
+several hosts gets a warning where a plugin failed in it: within one host no network carries data.
+"""
+
+from __future__ import annotations
+
+from bench.judge.docket import Docket
+from bench.judge.foreign import addresses
+from bench.judge.foreign.addresses import named
+from bench.judge.foreign.log_jobs import Job, Told
+from bench.judge.foreign.log_sockets import socket_edges
+from bench.judge.foreign.log_words import (
+    event_line,
+    line_of,
+    setting_of,
+)
+from bench.judge.words import listed
+from bench.records import Dossier, Evidence, Finding, LogEvent, Severity, Where
+
+SHOWN = 4
+# Names of GPUs whose systems are sold with a fast port beside each: NVLink boards and their like.
+WITH_RDMA = ("SXM", "HBM3", "H200", "B200", "B300", "GB200", "MI250X", "MI300", "MI325", "H20")
+MAYBE = "hosts of"
+NOT_OPENED, CLOSED = "Unable to open device", "cannot be opened"
+IPOIB = "InfiniBand ports used as IP interfaces"
+
+
+def judge(job: Job, dossier: Dossier, docket: Docket) -> None:
+    """Sockets only; RDMA devices are another judge's."""
+    if job.several_hosts or not job.one_host:
+        _fallback(job, dossier, docket)
+
+
+def _fallback(job: Job, dossier: Dossier, docket: Docket) -> None:
+    over = [told for told in job.told if _sockets_carry(job, told)]
+    if not over:
+        _tcp_provider(job, docket)
+        return
+    told, why, lines = next(
+        ((t, *reason) for t in over if (reason := _reason(job, t, dossier))), (None, "", ())
+    )
+    if told is None:
+        return
+    off = _switched_off(told)
+    severity = _severity(job, told, why, off)
+    if severity is None:
+        return
+    carried = _carried(job)
+    hosts = tuple(dict.fromkeys(t.process.host for t in over))
+    names = tuple(dict.fromkeys(carried))
+    data = f" over {listed(names)}" if names else ""
+    met = dict.fromkeys(
+        named(net) for t in over if (net := t.process.bootstrap or t.process.oob) is not None
+    )
+    carries = "NCCL carries" if job.several_hosts else "Between hosts NCCL would carry"
+    meets = f"; bootstrap is on {listed(met)}" if met else ""
+    chosen = f" ({off} is set)" if off else ""
+    interface = "+".join(name.partition(" ")[0] for name in names) or None
+    docket.add(
+        Finding(
+            code="fallback-to-sockets",
+            severity=severity,
+            summary=f"{carries} data by TCP sockets{data}, not by RDMA: {why}{chosen}{meets}.",
+            where=Where(
+                host=hosts[0] if len(hosts) == 1 else None,
+                hosts=hosts if len(hosts) > 1 else (),
+                interface=interface,
+                file=told.log.file,
+                line=told.place("network")[1],
+            ),
+            evidence=(
+                *lines,
+                *_plugin_lines(job, told),
+                *line_of(told, "no-rdma"),
+                *line_of(told, "network"),
+                *line_of(told, "sockets"),
+                *_edges_told(job),
+                *setting_of(told),
+            ),
+            remedy=_remedy(told, off),
+            confidence="asked",
+        )
+    )
+
+
+def _severity(job: Job, told: Told, why: str, off: str | None) -> Severity | None:
+    """None where an excerpt shows neither several hosts nor a plugin that failed."""
+    if not job.several_hosts:
+        if off:
+            return None
+        if CLOSED in why:
+            return "degraded"  # a fault of its own, however many hosts there are
+        if told.process.plugin_outcome == "failed" or "leaves no RDMA device" in why:
+            return "warning"
+        # Images of one vendor load their plugin everywhere: without devices it says nothing.
+        told_apart = told.process.plugin_outcome == "loaded" or IPOIB in why
+        return "info" if told_apart else None
+    if off:
+        return "warning" if IPOIB in why or told.process.rdma is True else "info"
+    return "warning" if why.startswith(MAYBE) else "degraded"
+
+
+def _sockets_carry(job: Job, told: Told) -> bool:
+    """By NCCL's word, or by its channels where it is too old to say so."""
+    if told.process.network is not None:
+        return told.process.network == "Socket"
+    return any(e.host == told.process.host for _, e, _ in socket_edges(job))
+
+
+Reason = tuple[str, tuple[Evidence, ...]]
+
+
+def _reason(job: Job, told: Told, dossier: Dossier) -> Reason | None:
+    """What was there and is not used, with the line that says so."""
+    process = told.process
+    name = process.plugin or "the network plugin"
+    if process.plugin_outcome == "failed":
+        return f"the plugin {name} was loaded but failed", line_of(told, "plugin-failed", "plugin")
+    if process.plugin_outcome == "not-found" and process.plugin_wanted:
+        return f"the plugin that is asked for, {name}, was not found", line_of(told, "plugin")
+    if process.plugin_outcome == "loaded":
+        return f"the plugin {name} was loaded but is not used", line_of(told, "plugin", "network")
+    nets = job.socket_nets(process.host)
+    fast = [net.name for net in nets if addresses.is_slingshot(net.name)]
+    if fast:
+        library = f" ({process.plugin} was not found)" if process.plugin_outcome else ""
+        return (
+            f"{listed(fast)} are Slingshot ports, which need the libfabric plugin{library}",
+            line_of(told, "plugin"),
+        )
+    infiniband = [net.name for net in nets if addresses.is_ipoib(net.name)]
+    if infiniband and process.rdma is not True:
+        return f"{listed(infiniband)} {'are' if len(infiniband) > 1 else 'is one of'} {IPOIB}", ()
+    if process.rdma is True:
+        return "NET/IB found RDMA devices", line_of(told, "rdma")
+    wanted = process.environment.get("NCCL_IB_HCA")
+    if wanted and process.rdma is False:
+        return f"NCCL_IB_HCA={wanted} leaves no RDMA device", line_of(told, "no-rdma")
+    shut = _not_opened(job, told)
+    if shut:
+        return f"{shut.text.rpartition(' ')[2]} {CLOSED}", (event_line(shut),)
+    active = _ports(dossier, process.host)
+    if active:
+        return f"{listed(active)} are active RDMA ports", ()
+    names = _fast_gpus(dossier, job)
+    if names and process.rdma is False:
+        return f"{MAYBE} {listed(names)} usually do, and NET/IB found no device", ()
+    users = [t for t in job.told if t.process.network not in (None, "Socket")]
+    if users:
+        other = users[0]
+        who = f"{other.process.host} uses {other.process.network}"
+        return f"{who} in the same job", line_of(other, "network")
+    return None
+
+
+def _not_opened(job: Job, told: Told) -> LogEvent | None:
+    """A device that the driver lists and the process may not use, as in a container."""
+    own = (told.process.host or None, told.process.pid or None)
+    return next(
+        (e for e in job.events if NOT_OPENED in e.text and (e.host, e.pid) == own),
+        None,
+    )
+
+
+def _fast_gpus(dossier: Dossier, job: Job) -> list[str]:
+    """GPUs of a table in the same file that come in systems with an RDMA port for each."""
+    files = {log.file for log in job.logs}
+    names = dict.fromkeys(
+        device.name
+        for table in dossier.tables
+        if table.file in files and len(table.hosts) > 1
+        for device in table.devices
+        if device.name
+    )
+    return [name for name in names if any(word in name for word in WITH_RDMA)]
+
+
+def _tcp_provider(job: Job, docket: Docket) -> None:
+    """libfabric itself over TCP: the plugin is used, the fabric is not."""
+    for told in job.told:
+        quote = told.quote("provider")
+        provider = quote.text.partition("rovider is ")[2].split(" ")[0] if quote else ""
+        if not provider.startswith(("tcp", "sockets", "net;", "udp")):
+            continue
+        docket.add(
+            Finding(
+                code="fallback-to-sockets",
+                severity="degraded",
+                summary=f"The libfabric plugin on {told.process.host} uses the provider "
+                f"{provider}, which is TCP: no EFA, Slingshot or RDMA device was found.",
+                where=Where(
+                    host=told.process.host, file=told.log.file, line=quote.line if quote else None
+                ),
+                evidence=(*line_of(told, "provider"), *line_of(told, "network")),
+                remedy="fi_info -l   # must list efa, cxi or verbs inside the job's container",
+                confidence="asked",
+            )
+        )
+        return
+
+
+def _ports(dossier: Dossier, host: str) -> list[str]:
+    """Active RDMA ports of this host, or of the only host whose ports are at hand."""
+    own = [ports for ports in dossier.ports if ports.host == host]
+    for ports in own or (dossier.ports if len(dossier.ports) == 1 else ()):
+        return [f"{p.device}:{p.port}" for p in ports.ports if p.state in ("ACTIVE", None)]
+    return []
+
+
+def _switched_off(told: Told) -> str | None:
+    """What the user set to get sockets."""
+    environment = told.process.environment
+    if environment.get("NCCL_IB_DISABLE", "0") not in ("0", ""):
+        return f"NCCL_IB_DISABLE={environment['NCCL_IB_DISABLE']}"
+    if environment.get("NCCL_NET", "").lower() == "socket":
+        return f"NCCL_NET={environment['NCCL_NET']}"
+    return None
+
+
+def _carried(job: Job) -> list[str]:
+    """ "hsn0 (NET/Socket/1)", in the order of the first edge; the list where no edge is told."""
+    names = [
+        f"{net.name} (NET/Socket/{edge.device})"
+        for _, edge, net in socket_edges(job)
+        if net is not None
+    ]
+    if names:
+        return names
+    nets = [net for host in job.hosts for net in job.socket_nets(host)]
+    return [named(net) for net in nets] if len({net.name for net in nets}) == 1 else []
+
+
+def _plugin_lines(job: Job, told: Told) -> tuple[Evidence, ...]:
+    """Its first warning, and that it was loaded, which is no proof of its use."""
+    if told.process.plugin_outcome != "failed":
+        return ()
+    own = [
+        event_line(event)
+        for event in job.events
+        if event.pid == told.process.pid and event.text.startswith("NET/")
+    ]
+    return (*own[:1], *line_of(told, "plugin"))
+
+
+def _edges_told(job: Job) -> tuple[Evidence, ...]:
+    """Channels by interface, of all hosts together."""
+    counts: dict[str, int] = {}
+    for _, edge, net in socket_edges(job):
+        key = f"NET/Socket/{edge.device}" + (f" = {net.name}" if net else "")
+        counts[key] = counts.get(key, 0) + 1
+    if not counts:
+        return ()
+    told = ", ".join(f"{key} ({n} channel ends)" for key, n in list(counts.items())[:SHOWN])
+    return (Evidence(basis="asked", text=f"channels go via {told}"),)
+
+
+def _remedy(told: Told, off: str | None) -> str:
+    process = told.process
+    if off:
+        return f"unset {off.partition('=')[0]}   # if RDMA is meant to carry the data"
+    plugin = (process.plugin or "").lower()
+    if process.flavour == "rccl" or any(addresses.is_slingshot(net.name) for net in process.nets):
+        return (
+            "install the libfabric plugin for this system (aws-ofi-nccl, for RCCL aws-ofi-rccl, "
+            "with the cxi provider) and put its folder into LD_LIBRARY_PATH"
+        )
+    if "ofi" in plugin or "libfabric" in plugin:
+        return (
+            "fi_info -p efa   # must list a provider: instance type with EFA, device in the "
+            "container, security group that allows itself"
+        )
+    if process.plugin_outcome in ("failed", "not-found") and process.plugin_wanted:
+        return "unset NCCL_NET_PLUGIN   # or install the plugin for this NCCL"
+    hca = process.environment.get("NCCL_IB_HCA")
+    fix = "unset NCCL_IB_HCA; " if hca and process.rdma is False else ""
+    return f"{fix}ls /dev/infiniband; ibv_devinfo   # inside the job's container"

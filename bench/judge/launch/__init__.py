@@ -1,0 +1,1 @@
+"""Whether a job can start on these hosts: where ranks meet, names, limits, clocks, versions."""

@@ -1,0 +1,1 @@
+"""Two sides of a comparison: what surrounds them, what differs, what became of the figures."""
