@@ -17,9 +17,14 @@ from bench.records import Candidate, CostLine, Report, Session
 
 def conclude(report: Report) -> Report:
     """The report with outcomes, lines, findings, recommendation and verdict filled in."""
+    return verdict.judge(fitted(report))
+
+
+def fitted(report: Report) -> Report:
+    """The report with outcomes and lines filled in, so far unjudged."""
     candidates = tuple(_ended(candidate, report.sessions) for candidate in report.candidates)
     report = msgspec.structs.replace(report, candidates=candidates)
-    return verdict.judge(msgspec.structs.replace(report, lines=tuple(_lines(report))))
+    return msgspec.structs.replace(report, lines=tuple(_lines(report)))
 
 
 def _ended(candidate: Candidate, sessions: Sequence[Session]) -> Candidate:

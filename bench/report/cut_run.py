@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.judge.pairs.scope import concluded
 from bench.plan.cases import fits
-from bench.records import Case, Plan, Report, Session
+from bench.records import Case, MeasuredRound, Plan, Report, Session
 from bench.report import conclusion
 from bench.report.journal import Header, Journal, read_samples
+from bench.report.stored import read_rounds
 
 DONE, COULD_NOT = 0, 2  # the sweep's own; its 1 depends on --fail-on, which samples do not tell
 
@@ -25,15 +27,17 @@ def finish(run: Path) -> tuple[Report, tuple[str, ...]]:
     """
     header, sessions = read_samples(run)
     with Journal(run, keep_samples=True) as journal:
-        report = conclusion.conclude(as_far_as_it_went(header, sessions))
+        report = conclusion.conclude(as_far_as_it_went(header, sessions, read_rounds(run)))
         trouble = journal.write(report)
         told = report.findings or any(line.points for line in report.lines)
         journal.status(DONE if told else COULD_NOT)
         return report, trouble
 
 
-def as_far_as_it_went(header: Header, sessions: Sequence[Session]) -> Report:
-    """The report of these sessions before anything is fitted or judged."""
+def as_far_as_it_went(
+    header: Header, sessions: Sequence[Session], rounds: Sequence[MeasuredRound] = ()
+) -> Report:
+    """The report of these sessions and rounds of pairs before anything is fitted or judged."""
     cut, dropped = _not_run(header, sessions)
     missing = []
     lost = sorted({r.rank for s in sessions for r in s.ranks if r.outcome == "lost"})
@@ -43,10 +47,15 @@ def as_far_as_it_went(header: Header, sessions: Sequence[Session]) -> Report:
     elif cut:
         of = len(sessions) + len(cut)
         missing.append(f"The run was cut short after {len(sessions)} of {of} sessions.")
+    elif rounds:
+        missing.append(f"The run was cut short in or after its {len(rounds)} rounds of pairs.")
+    elif header.plan is not None and header.plan.locate_s:
+        missing.append("The run was cut short before any pairs of hosts were measured.")
     if dropped:
         whose = ", ".join(dict.fromkeys(case.candidate for case in dropped))
         many = "s" if len(dropped) > 1 else ""
         missing.append(f"the budget had no room for {len(dropped)} session{many} of {whose}")
+    missing += [check.trouble for check in header.copies if check.trouble]
     ends = [session.started_at + session.duration_s for session in sessions]
     return Report(
         run=header.run or "cut",
@@ -61,7 +70,9 @@ def as_far_as_it_went(header: Header, sessions: Sequence[Session]) -> Report:
         plan=header.plan,
         candidates=header.candidates,
         preflight=header.preflight,
+        copies=header.copies,
         sessions=tuple(sessions),
+        location=concluded([host.host for host in header.hosts], rounds),
     )
 
 

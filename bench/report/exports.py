@@ -11,51 +11,73 @@ from collections.abc import Mapping
 
 from tabulate import tabulate
 
-from bench.records import Finding, Report
-from bench.report import digest, paste
+from bench.records import Finding, Location, Report
+from bench.report import digest, located, paste
 from bench.report.text import printable
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # what a shell accepts as a variable
 # Underscores inside words (all_reduce) are no emphasis; behind escaped brackets no parenthesis is.
 MARKUP = re.compile(r"([\\`*\[\]|~<&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 HOSTS_A_LINE = 6
+SUSPECTS_SHOWN = 40
 
 
 def summary_md(report: Report) -> str:
     """Verdict, findings with their proof and the tables, for a ticket or a pull request."""
     words = digest.fabric_words(report.hosts, report.plan, report.fabric, report.backend)
-    parts = [f"# {_md(' · '.join(digest.verdict_words(report)))}", _md(" · ".join(words))]
+    parts = [f"# {escaped(' · '.join(digest.verdict_words(report)))}", escaped(" · ".join(words))]
     if report.plan:
-        parts.append(_md(" · ".join(digest.plan_words(report.plan, report.candidates))))
+        parts.append(escaped(" · ".join(digest.plan_words(report.plan, report.candidates))))
     parts += [
-        _finding(finding)
+        finding_md(finding)
         for finding in digest.in_order(report.findings)
         if not digest.is_note(finding)
     ]
     if report.missing:
-        parts.append("\n".join(["## Missing", "", *(f"- {_md(s)}" for s in report.missing)]))
+        parts.append("\n".join(["## Missing", "", *(f"- {escaped(s)}" for s in report.missing)]))
     for collective in digest.collectives(report) or (digest.main_collective(report),):
         if report.candidates:
-            parts += [f"## {_md(collective)}", _table(report, collective)]
+            parts += [f"## {escaped(collective)}", _table(report, collective)]
+    if report.location is not None:
+        parts += ["## Pairs of hosts", *_pairs(report.location)]
     notes = [finding for finding in report.findings if digest.is_note(finding)]
     if notes:
-        lines = [f"- {_md(digest.title(note))}: {_md(note.summary)}" for note in notes]
+        lines = [f"- {escaped(digest.title(note))}: {escaped(note.summary)}" for note in notes]
         parts.append("\n".join(["## Notes", "", *lines]))
-    parts.append(f"Run {_md(report.run)}. Figures: median over sessions, 95 % interval.")
+    parts.append(f"Run {escaped(report.run)}. Figures: median over sessions, 95 % interval.")
     return "\n\n".join(parts) + "\n"
 
 
-def _md(text: str) -> str:
+def _pairs(location: Location) -> list[str]:
+    parts = [escaped(" · ".join(located.head_words(location)))]
+    rows = located.rows(location)
+    if rows:
+        table = [
+            [escaped(word) for word in (row.part, row.slower, row.what, row.decided_by)]
+            for row in rows[:SUSPECTS_SHOWN]
+        ]
+        head = ["suspect", "slower", "way", "decided by"]
+        said = [at for at in range(len(head)) if any(row[at] for row in table)]
+        table = [[row[at] for at in said] for row in table]
+        head = [head[at] for at in said]
+        parts.append(tabulate(table, headers=head, tablefmt="github", disable_numparse=True))
+    sentences = located.rest(location)
+    if sentences:
+        parts.append("\n".join(f"- {escaped(sentence)}" for sentence in sentences))
+    return parts
+
+
+def escaped(text: str) -> str:
+    """Text as markdown shows it, whatever is in it."""
     return MARKUP.sub(r"\\\1", printable(text)).replace("\\<", "&lt;").replace("\\&", "&amp;")
 
 
-def _finding(finding: Finding) -> str:
-    head = (
-        f"## {digest.mark(finding)} {_md(digest.title(finding))} ({digest.severity_word(finding)})"
-    )
-    lines = [head, "", _md(finding.summary)]
+def finding_md(finding: Finding) -> str:
+    title = f"{digest.mark(finding)} {escaped(digest.title(finding))}"
+    head = f"## {title} ({digest.severity_word(finding)})"
+    lines = [head, "", escaped(finding.summary)]
     if finding.evidence:
-        lines += ["", *(f"- *{proof.basis}*: {_md(proof.text)}" for proof in finding.evidence)]
+        lines += ["", *(f"- *{proof.basis}*: {escaped(proof.text)}" for proof in finding.evidence)]
     if finding.remedy:
         remedy = finding.remedy.strip()
         if paste.is_command(remedy):
@@ -63,7 +85,7 @@ def _finding(finding: Finding) -> str:
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
             lines += ["", f"{fence}sh", text, fence]
         else:
-            lines += ["", f"Fix: {_md(remedy)}"]
+            lines += ["", f"Fix: {escaped(remedy)}"]
     return "\n".join(lines)
 
 
@@ -71,9 +93,9 @@ def _table(report: Report, collective: str) -> str:
     head = ["candidate", "interface", "outcome", "busbw", "latency", "of expected", "why"]
     rows = [
         [
-            *(_md(text) for text in (row.candidate, row.interface, row.outcome)),
+            *(escaped(text) for text in (row.candidate, row.interface, row.outcome)),
             *("" if row.reason else text for text in (row.busbw, row.latency, row.of_expected)),
-            _md(row.reason),
+            escaped(row.reason),
         ]
         for row in digest.rows(report, collective)
     ]

@@ -44,7 +44,7 @@ def busbw(report: Report, collective: str) -> dict[str, Any]:
     sizes = [point.size_bytes for _, line in lines for point in line.points]
     traces += _expectations([line for _, line in lines], sizes)
     values = [value for trace in traces for value in trace["y"]]
-    return {"data": traces, "layout": _layout(sizes, values, units.busbw)}
+    return {"data": traces, "layout": axes(sizes, values, units.busbw)}
 
 
 def times(report: Report, collective: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def times(report: Report, collective: str) -> dict[str, Any]:
         traces += _breaks(line, at, breaks, [_fitted_s(line, size) for size in breaks])
     sizes = [point.size_bytes for _, line in lines for point in line.points]
     values = [value for trace in traces for value in trace["y"]]
-    return {"data": traces, "layout": _layout(sizes, values, units.time)}
+    return {"data": traces, "layout": axes(sizes, values, units.time)}
 
 
 def _lines(report: Report, collective: str) -> list[tuple[int, CostLine]]:
@@ -217,9 +217,10 @@ def _spread(low: float, high: float) -> list[float]:
     return [low * math.exp(step * at) for at in range(FITTED_POINTS if step else 1)]
 
 
-def _layout(
+def axes(
     sizes: Sequence[int], values: Sequence[float], words: Callable[[float | None], str]
 ) -> dict[str, Any]:
+    """The layout of two logarithmic axes: `sizes` across, `values` up in `words`."""
     grid = sorted({size for size in sizes if size & (size - 1) == 0} or set(sizes))
     step = math.ceil(len(grid) / TICKS) if grid else 1
     across = grid[::-1][::step][::-1]
@@ -253,10 +254,17 @@ def _round(words: str) -> str:
 
 
 def _log_ticks(values: Sequence[float]) -> list[float]:
-    """1, 2 and 5 of every decade that the values touch; only 1 where that makes too many."""
+    """1, 2 and 5 of every decade that the values touch; only 1 where that makes too many, and more
+    where all values lie between two of them."""
     if not values:
         return []
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    ticks = [float(f"{digit}e{decade}") for decade in range(low, high + 1) for digit in (1, 2, 5)]
-    near = [tick for tick in ticks if min(values) / 1.5 <= tick <= max(values) * 1.5]
-    return near if len(near) <= TICKS else [tick for tick in near if f"{tick:e}"[0] == "1"]
+
+    def near(*digits: float) -> list[float]:
+        ticks = [float(f"{digit}e{decade}") for decade in range(low, high + 1) for digit in digits]
+        return [tick for tick in ticks if min(values) / 1.5 <= tick <= max(values) * 1.5]
+
+    usual = near(1, 2, 5)
+    if len(usual) > TICKS:
+        return near(1)
+    return usual if len(usual) > 2 else near(1, 1.5, 2, 3, 4, 5, 6, 8)

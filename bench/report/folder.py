@@ -152,11 +152,13 @@ def _set_aside(out: Path) -> None:
         old.rename(aside)
 
 
-def point_latest(out: Path) -> None:
-    """`reports/latest` → this run. Someone's own file of that name is left alone."""
+def point_latest(out: Path, *, anywhere: bool = False) -> None:
+    """`reports/latest` → this run; `anywhere`: also beside a run elsewhere, such as a history's.
+    Someone's own file of that name is left alone."""
     folder = out.resolve()
     link = folder.parent / LATEST_NAME
-    if folder.parent.name != REPORTS_NAME or (link.exists() and not link.is_symlink()):
+    ours = anywhere or folder.parent.name == REPORTS_NAME
+    if not ours or (link.exists() and not link.is_symlink()):
         return
     temporary = folder.parent / f".{LATEST_NAME}.{os.getpid()}"
     try:

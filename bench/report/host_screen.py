@@ -6,10 +6,13 @@ reason, never as a zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tabulate import tabulate
 
+from bench.facts import gpu_groups
 from bench.records import Gpu, HostFacts, Interface, NcclChoice, RdmaPort
-from bench.report import units
+from bench.report import hardware_words, rank_map, units
 from bench.report.text import abbreviated, cell, printable, wrapped
 
 LABEL = 10
@@ -26,6 +29,8 @@ def screen(host: HostFacts, *, width: int = 80) -> str:
         ),
         _table([_port_row(port) for port in host.rdma_ports], PORT_HEAD, width),
         _table([_gpu_row(gpu) for gpu in host.gpus], GPU_HEAD, width),
+        _map(host, width),
+        _hardware(host, width),
         _nccl(host, width),
         _environment(host, width),
         _unreadable(host, width),
@@ -98,10 +103,38 @@ def _gpu_row(gpu: Gpu) -> tuple[str, ...]:
     pcie = f"gen {known(gpu.pcie_generation)} x{known(gpu.pcie_width)}"
     if (gpu.pcie_generation, gpu.pcie_width) != (gpu.pcie_max_generation, gpu.pcie_max_width):
         pcie += f" of gen {known(gpu.pcie_max_generation)} x{known(gpu.pcie_max_width)}"
+        pcie += " (at rest)" if gpu.pcie_idle else ""
     links = known(gpu.nvlinks_active)
     if gpu.nvlinks_inactive:
         links += f" ({gpu.nvlinks_inactive} inactive)"
     return (str(gpu.index), cell(gpu.name or units.UNKNOWN, 24), pcie, links, known(gpu.numa_node))
+
+
+def _map(host: HostFacts, width: int) -> list[str]:
+    """Who sits where: ranks where they are known, else the GPUs as local ranks would take them."""
+    rows = rank_map.seats(host)
+    if host.placements:
+        whole = [(s.rank, s.gpu, s.numa, s.cpus, s.cpu_nodes, s.nics) for s in rows]
+        return _table(whole, rank_map.HEAD, width)
+    return _table(
+        [(s.rank, s.gpu, s.numa, s.cpus, s.nics) for s in rows], rank_map.ALONE_HEAD, width
+    )
+
+
+def _hardware(host: HostFacts, width: int) -> list[str]:
+    if not host.gpus and not host.rdma_ports:
+        return []
+    lines: list[str] = []
+    for name, sentence in hardware_words.ROWS:
+        text = sentence(host)
+        if text and name != "GPUs":  # their table stands above
+            lines += _labelled(name, text, width)
+    lines += [
+        line
+        for name in host.tool_outputs
+        for line in _labelled("tools", f"{name}: its text is in --json", width)
+    ]
+    return lines
 
 
 def _nccl(host: HostFacts, width: int) -> list[str]:
@@ -142,7 +175,8 @@ def _environment(host: HostFacts, width: int) -> list[str]:
 
 def _unreadable(host: HostFacts, width: int) -> list[str]:
     lines: list[str] = []
-    for what, why in sorted(host.unreadable.items()):
+    reasons = {**host.unreadable, **gpu_groups.refusals(host.gpus)}
+    for what, why in sorted(reasons.items()):
         lines += _labelled("" if lines else "unread", f"{what}: {why}", width)
     return lines
 
@@ -151,7 +185,7 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
     return wrapped(printable(text), label=label, hang=LABEL, width=width)
 
 
-def _table(rows: list[tuple[str, ...]], head: tuple[str, ...], width: int) -> list[str]:
+def _table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...], width: int) -> list[str]:
     """The last column gets what the others leave of the width."""
     if not rows:
         return []

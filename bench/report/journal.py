@@ -1,8 +1,9 @@
 """A run's folder: held by one sweep at a time, filled as the sweep goes, finished atomically.
 
-In: the folder's path, then records. Out: samples.jsonl (a line per session as it ends),
-report.json, report.html, summary.md, nccl.env, status. A crash loses one session at most; a reader
-sees a whole report or none. A disk that fills up costs files, never the run.
+In: the folder's path, then records. Out: samples.jsonl (a line per session or round as it ends),
+report.json, report.html, summary.md, nccl.env, lines.csv, junit.xml, metrics.prom, suspects.txt,
+status. A crash loses one session at most; a reader sees a whole report or none. A disk that fills
+up costs files, never the run.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ import msgspec
 
 from bench.records import (
     Candidate,
+    CopyCheck,
     Fabric,
     HostFacts,
+    MeasuredRound,
     Plan,
     PreflightPair,
     Report,
     Session,
 )
-from bench.report import exports, folder, page
+from bench.report import exports, folder, page, suspects_file
 from bench.report.stored import (
     REPORT_NAME,
     SAMPLES_NAME,
@@ -54,7 +57,7 @@ class Journal:
         self._samples: int | None = None
         self._good_bytes = 0  # of samples.jsonl, up to the last whole line
         self._pending: list[bytes] = []
-        self._sessions = 0
+        self._sessions = self._rounds = 0
         self._trouble: str | None = None
         self._lock = folder.take(out, keep_samples=keep_samples)
 
@@ -85,6 +88,7 @@ class Journal:
         fabric: Fabric | None,
         *,
         preflight: Sequence[PreflightPair] = (),
+        copies: Sequence[CopyCheck] = (),
         labels: dict[str, str] | None = None,
         run: str | None = None,
     ) -> None:
@@ -99,6 +103,7 @@ class Journal:
                 plan=plan,
                 candidates=tuple(candidates),
                 preflight=tuple(preflight),
+                copies=tuple(copies),
             )
         )
 
@@ -107,7 +112,12 @@ class Journal:
         self._sessions += 1
         self._keep(session)
 
-    def _keep(self, record: Header | Session) -> None:
+    def append_round(self, measured: MeasuredRound) -> None:
+        """A round of pairs that has ended."""
+        self._rounds += 1
+        self._keep(measured)
+
+    def _keep(self, record: Header | Session | MeasuredRound) -> None:
         self._pending.append(json.dumps(plain(record), ensure_ascii=False).encode() + b"\n")
         self._flush()
 
@@ -137,8 +147,10 @@ class Journal:
         """Sentences for the report: what samples.jsonl lacks, and why."""
         if not self._pending:
             return ()
-        lost = min(len(self._pending), self._sessions)
-        sentence = f"samples.jsonl lacks {lost} of {self._sessions} sessions: {self._trouble}."
+        written = self._sessions + self._rounds
+        lost = min(len(self._pending), written)
+        what = "sessions and rounds" if self._rounds else "sessions"
+        sentence = f"samples.jsonl lacks {lost} of {written} {what}: {self._trouble}."
         return (sentence,)
 
     def write(self, report: Report) -> tuple[str, ...]:
@@ -150,11 +162,19 @@ class Journal:
         self._flush()
         lacking = tuple(s for s in self.missing() if s not in report.missing)
         report = msgspec.structs.replace(report, missing=(*report.missing, *lacking))
+        # Here, because their libraries take a third of a second that no rank should wait for.
+        from bench.report import junit, metrics, points_csv
+
         makers: dict[str, Callable[[Report], str]] = {
             "nccl.env": exports.nccl_env,
             "summary.md": exports.summary_md,
             "report.html": page.render,
+            "lines.csv": points_csv.lines,
+            "junit.xml": junit.render,
+            "metrics.prom": metrics.render,
         }
+        if report.location is not None:
+            makers["suspects.txt"] = suspects_file.render
         trouble = [folder.put(self.out / REPORT_NAME, encode(report))]
         self.finished = trouble == [None]
         for name, maker in makers.items():

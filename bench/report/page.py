@@ -8,36 +8,38 @@ tables have the same numbers. A page without curves carries no plotly.
 
 from __future__ import annotations
 
-import base64
-import gzip
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from bench.records import Candidate, CostLine, Finding, Point, Report
-from bench.report import digest, figures, paste, surroundings, units
-from bench.report.text import abbreviated, printable
+from bench.report import (
+    copied,
+    digest,
+    figures,
+    located,
+    pair_map,
+    surroundings,
+    template,
+    units,
+)
+from bench.report.text import printable
 
 HOSTS_SHOWN = 8  # whose interfaces are listed; the others are in report.json
 INTERFACES_SHOWN = 6  # per candidate in the bars of carried bytes; the rest is one segment
 SESSIONS_SHOWN = 40  # that went wrong
 PAIRS_SHOWN = 40
+COPIES_SHOWN = 64  # GPUs: eight hosts of eight
+SUSPECTS_SHOWN = 40
 ALIKE_SHOWN = 3  # findings of one code in full; a thousand hosts make a thousand of them
 LISTED = 200  # of those folded away, and of notes
 LINES_SHOWN = 60  # tables of points: more make a page that no one scrolls
-# A line never breaks between a number and its unit.
-NUMBER_AND_UNIT = re.compile(r"(?<=[0-9]) (?=(?:%|[mµ]?s|[KMGT]i?B(?:/s)?|[MG]bit/s)(?![\w]))")
 LEAST_SHARE = 0.001  # of a candidate's bytes: less is ARP and neighbours, one segment for all
 SHADES = 6  # that the style sheet has for interfaces; one more, grey, is for all others
 OTHERS = "/"  # no interface can be called that
-COMPRESSION = 9
 
 
 @dataclass(frozen=True)
@@ -65,13 +67,12 @@ def render(report: Report) -> str:
     drawings = _drawings(report, collectives)
     findings, alike = _folded(report.findings)
     notes = [f for f in report.findings if digest.is_note(f)]
-    return _template().render(
+    copies = copied.rows(report)
+    ranks, ranks_more = surroundings.ranks(report.hosts)
+    return template.named("page.html").render(
         report=report,
         digest=digest,
-        paste=paste,
         units=units,
-        abbreviated=abbreviated,
-        shell=shell,
         log=log,
         pieces=pieces,
         remarks=remarks,
@@ -84,12 +85,22 @@ def render(report: Report) -> str:
         collectives=collectives
         or ((digest.main_collective(report),) if report.candidates else ()),
         figures=drawings,
-        plotly=packed_plotly() if drawings else "",
+        plotly=template.packed_plotly() if drawings else "",
+        located=located,
+        location=report.location,
+        whole_map=pair_map.whole(drawings.get("pairs-0")),
+        suspects=located.rows(report.location)[:SUSPECTS_SHOWN] if report.location else [],
         carried=_carried(report.candidates),
+        gpu_paths=any(c.kind == "gpu-path" for c in report.candidates),
+        copies=copies[:COPIES_SHOWN],
+        copies_more=_more(copies, COPIES_SHOWN, "GPU"),
         lines=report.lines[:LINES_SHOWN],
         lines_more=_more(report.lines, LINES_SHOWN, "line"),
         pairs=[pair for pair in report.preflight if pair.outcome != "ok"][:PAIRS_SHOWN],
         troubled=[s for s in report.sessions if s.outcome != "measured"][:SESSIONS_SHOWN],
+        hardware=surroundings.hardware(report.hosts),
+        ranks=ranks,
+        ranks_more=ranks_more,
         software=surroundings.software(report.hosts),
         settings=surroundings.settings(report.hosts),
         choices=surroundings.choices(report.hosts),
@@ -115,30 +126,6 @@ def _folded(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[
     return shown, folded
 
 
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("bench", "report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_shown,
-    )
-    environment.filters.update(size=units.size, busbw=units.busbw, time=units.time)
-    return environment.get_template("page.html")
-
-
-def _shown(value: Any) -> Any:
-    """Foreign strings with their hidden characters visible; Markup (our own) passes as it is."""
-    return NUMBER_AND_UNIT.sub("\u00a0", printable(value)) if type(value) is str else value
-
-
-def shell(remedy: str) -> Markup:
-    """A remedy to copy: its lines stay lines."""
-    return Markup("\n").join(printable(line) for line in remedy.strip().splitlines())
-
-
 def log(text: str) -> Markup:
     """A stack or a log tail: its lines and their indent stay."""
     lines = text.strip("\n").splitlines()
@@ -152,13 +139,6 @@ def _more(things: Sequence[object], shown: int, noun: str) -> str:
     return f"{units.count(more, f'more {noun}')} in report.json." if more > 0 else ""
 
 
-@cache
-def packed_plotly() -> str:
-    """plotly.js, gzip in base64: what a browser's DecompressionStream unpacks."""
-    packed = gzip.compress(get_plotlyjs().encode(), COMPRESSION, mtime=0)
-    return base64.b64encode(packed).decode("ascii")
-
-
 def _drawings(report: Report, collectives: Sequence[str]) -> dict[str, Any]:
     """Figures by the id of the element that they are drawn into."""
     drawn: dict[str, Any] = {}
@@ -167,6 +147,9 @@ def _drawings(report: Report, collectives: Sequence[str]) -> dict[str, Any]:
         if figure["data"]:
             drawn[f"busbw-{at}"] = figure
             drawn[f"time-{at}"] = figures.times(report, collective)
+    if report.location is not None:
+        maps = pair_map.figure(report.location), pair_map.suspects_rows(report.location)
+        drawn |= {f"pairs-{at}": one for at, one in enumerate(maps) if one is not None}
     return drawn
 
 

@@ -12,7 +12,9 @@ import re
 # What a remedy that is a command starts with; anything else is a sentence and wraps as prose.
 COMMAND = re.compile(
     r"\s*([A-Z_][A-Z0-9_]*=|(export|unset|sudo|ip|ethtool|iptables|nft|sysctl|systemctl|ping|"
-    r"nvidia-smi|ibdev2netdev|tracepath|mount|modprobe|torchrun|accelerate|python3?|fabric-bench)"
+    r"nvidia-smi|ibdev2netdev|tracepath|mount|modprobe|torchrun|accelerate|python3?|fabric-bench|"
+    r"mpirun|srun|mlxlink|ibstat|ibv_devinfo|lspci|setpci|ulimit|"
+    r"\./\S+|ls /\S+|for \w+ in|make [A-Z_]+=\S+)"
     r"(\s|$))"
 )
 NARROWEST = 8  # columns; less leaves no room for a quote, a letter and the continuation
@@ -21,6 +23,18 @@ NARROWEST = 8  # columns; less leaves no room for a quote, a letter and the cont
 def is_command(line: str) -> bool:
     """Whether `line` is for a shell rather than for a person."""
     return COMMAND.match(line) is not None
+
+
+def split_comment(line: str) -> tuple[str, str]:
+    """The command and the words behind its `#`, "" where there are none.
+
+    A comment must not be broken with a backslash (its second half would be run), and zsh takes
+    none when it is typed into: it is printed on lines of its own.
+    """
+    for at, state in enumerate(_inside(line)):
+        if line[at] == "#" and not state and at and line[at - 1].isspace():
+            return line[:at].rstrip(), line[at + 1 :].strip()
+    return line, ""
 
 
 def pasteable(line: str, *, first: int, hang: int, width: int) -> list[str]:

@@ -1,15 +1,15 @@
 """A run as it lies on disk: report.json and samples.jsonl, out and in.
 
-Out: a Report without raw times, its logs and stacks cut to what a person reads, as JSON that shows
-one thing per line. In: the same again, size limited, with one sentence for what does not fit. A
-samples.jsonl whose last line was cut by a crash reads as if that line had not been.
+Out: a Report without raw times, trimmed to what a person reads, as JSON that shows one thing per
+line (or as few characters as it takes, where it would not fit otherwise). In: the same again, size
+limited, with one sentence for what does not fit. A samples.jsonl whose last line was cut by a
+crash reads as if that line had not been.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,17 @@ from bench.records import (
     SCHEMA,
     BadInput,
     Candidate,
+    CopyCheck,
     Fabric,
-    HostEvidence,
     HostFacts,
+    MeasuredRound,
     Plan,
     PreflightPair,
-    RankOutcome,
     Record,
     Report,
     Session,
 )
+from bench.report.trimming import TRIMS, sparse, trimmed
 
 REPORT_NAME, SAMPLES_NAME = "report.json", "samples.jsonl"
 REPORT_LIMIT_BYTES = 128 * 2**20  # a thousand hosts make about 10 MiB
@@ -39,22 +40,6 @@ LINE_COLUMNS = 100  # JSON longer than this is laid out over several lines
 BUDGET_BYTES = 280_000  # of four hosts; promised is 300 KB
 BUDGET_HOSTS = 4
 BUDGET_BYTES_PER_HOST = 40_000
-RANKS_LISTED = 64  # beyond, ranks that did nothing remarkable are left out of a session
-
-
-@dataclass(frozen=True)
-class Trim:
-    """How much of each foreign text is kept: characters of stacks and log tails, lines of NCCL's
-    log per host (of a candidate's first session, and of every session that went wrong)."""
-
-    stacks: int
-    log_tail: int
-    nccl_lines: int
-
-
-# The first is what people read; the others are for reports that would not fit otherwise.
-TRIMS = (Trim(4000, 2000, 20), Trim(1500, 800, 6), Trim(400, 400, 0))
-NCCL_LINE_COLUMNS = 240
 
 
 class Header(Record, frozen=True, kw_only=True):
@@ -69,59 +54,19 @@ class Header(Record, frozen=True, kw_only=True):
     plan: Plan | None = None
     candidates: tuple[Candidate, ...] = ()
     preflight: tuple[PreflightPair, ...] = ()
+    copies: tuple[CopyCheck, ...] = ()
 
 
 def encode(report: Report) -> bytes:
     """report.json's content, within the budget of its number of hosts where trimming can do it."""
     budget = BUDGET_BYTES + BUDGET_BYTES_PER_HOST * max(len(report.hosts) - BUDGET_HOSTS, 0)
     for trim in TRIMS:
-        content = _layout(plain(trimmed(report, trim)), 0).encode() + b"\n"
+        short = trimmed(report, trim)
+        text = _layout(plain(short), 0) if trim.spread else _dense(short)
+        content = text.encode() + b"\n"
         if len(content) <= budget:
             break
     return content
-
-
-def trimmed(report: Report, trim: Trim = TRIMS[0]) -> Report:
-    """`report` without raw times and with foreign texts cut; samples.jsonl has all of it."""
-    seen: set[str] = set()
-    sessions = []
-    for session in report.sessions:
-        keep_log = session.outcome != "measured" or session.case.candidate not in seen
-        seen.add(session.case.candidate)
-        many = len(session.ranks) > RANKS_LISTED
-        sessions.append(
-            msgspec.structs.replace(
-                session,
-                samples=(),
-                ranks=tuple(
-                    _short_rank(rank, trim)
-                    for rank in session.ranks
-                    if not many or rank.outcome != "ok"
-                ),
-                hosts=tuple(
-                    _short_host(host, trim.nccl_lines if keep_log else 0) for host in session.hosts
-                ),
-            )
-        )
-    return msgspec.structs.replace(report, sessions=tuple(sessions))
-
-
-def _short_rank(rank: RankOutcome, trim: Trim) -> RankOutcome:
-    return msgspec.structs.replace(
-        rank, stacks=_end(rank.stacks, trim.stacks), log_tail=_end(rank.log_tail, trim.log_tail)
-    )
-
-
-def _short_host(host: HostEvidence, lines: int) -> HostEvidence:
-    kept = tuple(line[:NCCL_LINE_COLUMNS] for line in host.nccl_log[:lines])
-    return msgspec.structs.replace(host, nccl_log=kept)
-
-
-def _end(text: str | None, characters: int) -> str | None:
-    """The end of a text (the innermost frame, the last message) and how much is missing."""
-    if text is None or len(text) <= characters:
-        return text
-    return f"[{len(text) - characters} characters cut]\n{text[-characters:]}"
 
 
 def _layout(value: Any, depth: int) -> str:
@@ -139,6 +84,12 @@ def _layout(value: Any, depth: int) -> str:
         items = [pad + _layout(item, depth + 1) for item in value]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return f"{opening}\n" + ",\n".join(items) + f"\n{' ' * depth}{closing}"
+
+
+def _dense(report: Report) -> str:
+    """JSON in as few characters as it takes."""
+    value = _holdable(sparse(report))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def plain(record: Record) -> Any:
@@ -183,6 +134,17 @@ class _Schema(msgspec.Struct):
 
 def read_samples(path: Path) -> tuple[Header, tuple[Session, ...]]:
     """Header and sessions of a run, finished or not; a cut last line is left out."""
+    header, records = _samples(path)
+    return header, tuple(record for record in records if isinstance(record, Session))
+
+
+def read_rounds(path: Path) -> tuple[MeasuredRound, ...]:
+    """The rounds of pairs of a run, finished or not; a cut last line is left out."""
+    _, records = _samples(path)
+    return tuple(record for record in records if isinstance(record, MeasuredRound))
+
+
+def _samples(path: Path) -> tuple[Header, list[Session | MeasuredRound]]:
     file = path / SAMPLES_NAME if path.is_dir() else path
     lines = _read(file, SAMPLES_LIMIT_BYTES).split(b"\n")
     whole, last = lines[:-1], lines[-1]
@@ -191,17 +153,35 @@ def read_samples(path: Path) -> tuple[Header, tuple[Session, ...]]:
     header = _line(whole[0], Header, file, 1)
     if header.plan is None:
         raise BadInput("line 1 is no header of a run: it has no plan", file=str(file), line=1)
-    sessions = [
-        _line(line, Session, file, number)
-        for number, line in enumerate(whole[1:], 2)
-        if line.strip()
+    records = [
+        _record(line, file, number) for number, line in enumerate(whole[1:], 2) if line.strip()
     ]
     if last.strip():
         try:
-            sessions.append(msgspec.json.decode(last, type=Session))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            records.append(_record(last, file, len(lines)))
+        except BadInput:
             pass  # cut in the middle of being written
-    return header, tuple(sessions)
+    return header, records
+
+
+def _record(line: bytes, file: Path, number: int) -> Session | MeasuredRound:
+    try:
+        return msgspec.json.decode(line, type=MeasuredRound)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        session: Session = _line(line, Session, file, number)
+        return session
+
+
+def read_header(path: Path) -> Header:
+    """The first line alone, for runs whose samples are too large to be held."""
+    file = path / SAMPLES_NAME if path.is_dir() else path
+    try:
+        with file.open("rb") as stream:
+            line = stream.readline(LINE_LIMIT_BYTES)
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", file=str(file)) from None
+    header: Header = _line(line, Header, file, 1)
+    return header
 
 
 def _line(line: bytes, type_: type[Any], file: Path, number: int) -> Any:

@@ -13,7 +13,13 @@ from bench.records import (
     BadInput,
     Candidate,
     Case,
+    CopyCheck,
+    CopyFigure,
     HostFacts,
+    MeasuredRound,
+    PairFigure,
+    PairRound,
+    PairTime,
     Plan,
     PlanSettings,
     RankOutcome,
@@ -22,7 +28,7 @@ from bench.records import (
 )
 from bench.report.cut_run import as_far_as_it_went, finish
 from bench.report.journal import Header, Journal
-from bench.report.stored import read_report, read_samples
+from bench.report.stored import read_report, read_rounds, read_samples
 
 SIZES = tuple(4096 << step for step in range(8))
 HOSTS = tuple(
@@ -166,6 +172,23 @@ def test_a_lost_rank_is_why_a_sweep_ended() -> None:
     assert report.missing[0] == "rank 1 stopped answering: the sweep ended there"
 
 
+def test_copies_outlive_a_cut_run_and_what_they_lack_is_said(tmp_path: Path) -> None:
+    figure = CopyFigure(
+        host="host0", way="to-device", device=0, gpu=3, size_bytes=2**26, copies=20,
+        bandwidth_gbs=53.0, least_gbs=52.0, most_gbs=54.0,
+    )  # fmt: skip
+    checks = (CopyCheck(host="host0", figures=(figure,)),
+              CopyCheck(host="host1", trouble="host1: no answer", stuck=(0, 1)))  # fmt: skip
+    with Journal(tmp_path / "run") as journal:
+        journal.header(HOSTS, PLAN, (CANDIDATE,), None, copies=checks)
+        for case in CASES:
+            journal.append(session(case))
+    report, _ = finish(tmp_path / "run")
+    assert report.copies == checks and "host1: no answer" in report.missing
+    assert read_report(tmp_path / "run").copies == checks
+    assert [f.code for f in report.findings if f.severity == "broken"] == ["p2p-blocked"]
+
+
 def test_a_run_that_measured_nothing_and_found_nothing_has_status_2(tmp_path: Path) -> None:
     alone = Candidate(name="(default)", kind="default")
     with Journal(tmp_path / "run") as journal:
@@ -173,3 +196,70 @@ def test_a_run_that_measured_nothing_and_found_nothing_has_status_2(tmp_path: Pa
     report, _ = finish(tmp_path / "run")
     assert report.findings == ()
     assert (tmp_path / "run/status").read_text() == "2\n"
+
+
+# -------------------------------------------------------------------------------------- pairs
+
+FOUR = tuple(
+    HostFacts(host=f"host{n}", hostname=f"host{n}", identity=str(n), ranks=(n,)) for n in range(4)
+)
+WHOLE = Candidate(
+    name="data", kind="network", interfaces=dict.fromkeys((h.host for h in FOUR), "data0")
+)
+ROUNDS = ((0, 3), (1, 2)), ((0, 2), (1, 3)), ((0, 1), (2, 3))
+
+
+def measured(number: int, slow: str = "host2") -> MeasuredRound:
+    """A round in which every pair with `slow` takes twice as long."""
+    pairs = tuple((f"host{a}", f"host{b}") for a, b in ROUNDS[number])
+    order = PairRound(number=number, stage="screen", pairs=pairs, repeats=2)
+    figures = tuple(
+        PairFigure(
+            round=number, stage="screen", hosts=pair, size_bytes=2**21,
+            times=(PairTime(forward_s=s, backward_s=s, both_s=s, latency_s=6e-5),) * 2,
+        )
+        for pair in pairs
+        for s in [0.070 if slow in pair else 0.035]
+    )  # fmt: skip
+    return MeasuredRound(
+        candidate="data", size_bytes=2**21, interest=0.1, pair_round=order, figures=figures
+    )
+
+
+def cut_in_pairs(folder: Path, rounds: int, tail: bytes = b"") -> Path:
+    plan = msgspec.structs.replace(PLAN, hosts=4, ranks=4, locate_s=4.0)
+    with Journal(folder) as journal:
+        journal.header(FOUR, plan, (WHOLE,), None, run="night")
+        for case in CASES:
+            journal.append(session(case))
+        for number in range(rounds):
+            journal.append_round(measured(number))
+    with (folder / "samples.jsonl").open("ab") as stream:
+        stream.write(tail)
+    return folder
+
+
+def test_rounds_of_pairs_that_were_measured_are_judged(tmp_path: Path) -> None:
+    folder = cut_in_pairs(tmp_path / "run", 3)
+    assert read_rounds(folder) == tuple(measured(number) for number in range(3))
+    assert len(read_samples(folder)[1]) == len(CASES)
+    report, _ = finish(folder)
+    assert report.location is not None
+    assert [s.host for s in report.location.suspects] == ["host2"]
+    assert ("host-slow", "host2") in [(f.code, f.where.host) for f in report.findings]
+    assert report.missing == ("The run was cut short in or after its 3 rounds of pairs.",)
+    again = read_report(folder)
+    assert again.location is not None and again.location.suspects == report.location.suspects
+
+
+def test_a_crash_loses_one_round_at_most(tmp_path: Path) -> None:
+    line = msgspec.json.encode(measured(2))
+    folder = cut_in_pairs(tmp_path / "run", 2, line[: len(line) // 2])
+    report, _ = finish(folder)
+    assert report.location is not None and len(report.location.rounds) == 2
+
+
+def test_a_run_that_died_before_its_pairs_says_that_none_were_measured(tmp_path: Path) -> None:
+    report, _ = finish(cut_in_pairs(tmp_path / "run", 0))
+    assert report.location is None
+    assert report.missing == ("The run was cut short before any pairs of hosts were measured.",)

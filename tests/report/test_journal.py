@@ -18,7 +18,10 @@ from bench.report import stored
 from bench.report.journal import Journal, read_report, read_samples
 
 ROOT = Path(__file__).parents[2]
-FILES = {"report.json", "samples.jsonl", "report.html", "summary.md", "nccl.env", "status"}
+FILES = {
+    "report.json", "samples.jsonl", "report.html", "summary.md", "nccl.env", "lines.csv",
+    "junit.xml", "metrics.prom", "status",
+}  # fmt: skip
 
 
 def _whole_run(out: Path, report: Any) -> tuple[str, ...]:

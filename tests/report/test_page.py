@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from bench.records import Report
-from bench.report import page
+from bench.report import page, template
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 NAMES = ("healthy", "misselected", "hung", "unreachable", "thousand", "hostile")
@@ -49,6 +49,8 @@ LOOK = """(async () => {
 
 class Browser:
     """A headless Chromium, spoken to over a pipe; the width is a telephone's where asked."""
+
+    look_with = LOOK
 
     def __init__(self, profile: Path) -> None:
         program = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -102,7 +104,7 @@ class Browser:
                 return told["result"]
 
     def look(self, file: Path, width: int, *, dark: bool = False) -> Any:
-        """What LOOK finds on the page at that width, in CSS pixels."""
+        """What `look_with` finds on the page at that width, in CSS pixels."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=1200, deviceScaleFactor=1, mobile=width < 600,
@@ -118,7 +120,9 @@ class Browser:
             if state["result"]["value"] == file.as_uri() + "complete":
                 break
             time.sleep(0.1)
-        seen = self.ask("Runtime.evaluate", expression=LOOK, awaitPromise=True, returnByValue=True)
+        seen = self.ask(
+            "Runtime.evaluate", expression=self.look_with, awaitPromise=True, returnByValue=True
+        )
         return json.loads(seen["result"]["value"])
 
     def close(self) -> None:
@@ -200,7 +204,7 @@ def test_nothing_is_loaded_and_no_foreign_tag_gets_in(made: Any, name: str) -> N
 
 def test_plotly_travels_once_and_only_when_there_are_curves(made: Any) -> None:
     html = page.render(made.misselected)
-    assert html.count(page.packed_plotly()) == 1
+    assert html.count(template.packed_plotly()) == 1
     assert len(html) < 2_500_000
     assert len(page.render(made.unreachable)) < 20_000
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.report.paste import is_command, pasteable
+from bench.report.paste import is_command, pasteable, split_comment
 
 
 @pytest.mark.parametrize(
     "remedy",
     ["export NCCL_SOCKET_IFNAME='=data0'", "unset NCCL_SOCKET_IFNAME", "sudo ip link set x up",
-     "NCCL_DEBUG=INFO torchrun x.py", "ip link set data0 mtu 9000", "ethtool -S data0"],
+     "NCCL_DEBUG=INFO torchrun x.py", "ip link set data0 mtu 9000", "ethtool -S data0",
+     "for port in 15:01.0; do echo; done", "make MPI=1 MPI_HOME=/usr", "./all_reduce_perf -b 8"],
 )  # fmt: skip
 def test_commands_are_told_from_sentences(remedy: str) -> None:
     assert is_command(remedy)
@@ -23,7 +24,8 @@ def test_commands_are_told_from_sentences(remedy: str) -> None:
 @pytest.mark.parametrize(
     "remedy",
     ["Use exact names: export NCCL_SOCKET_IFNAME='=data0'.", "Reseat the cable.",
-     "One image on all hosts.", "MTU, congestion control, switch configuration"],
+     "One image on all hosts.", "make sure that it is on",
+     "for good: off in the BIOS", "MTU, congestion control, switch configuration"],
 )  # fmt: skip
 def test_sentences_are_told_from_commands(remedy: str) -> None:
     assert not is_command(remedy)
@@ -43,6 +45,19 @@ def test_a_shell_reads_the_broken_line_as_the_whole_one(words: list[str], width:
         for text in (line, "\n".join(lines))
     )
     assert broken == whole
+
+
+@pytest.mark.parametrize(
+    ("line", "command", "comment"),
+    [
+        ("export X='1'   # until then", "export X='1'", "until then"),
+        ("export X='a # b'  # c # d", "export X='a # b'", "c # d"),
+        ('echo "# no" x#y', 'echo "# no" x#y', ""),
+        ("# all of it", "# all of it", ""),
+    ],
+)
+def test_words_behind_a_command_are_told_from_it(line: str, command: str, comment: str) -> None:
+    assert split_comment(line) == (command, comment)
 
 
 def test_a_short_line_is_left_alone() -> None:
