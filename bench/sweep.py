@@ -1,9 +1,11 @@
-"""torchrun's entry: `torchrun --nproc-per-node 2 bench/sweep.py`. Rank 0 conducts, all take part.
+"""What torchrun, srun and mpirun start: `torchrun --nproc-per-node 2 bench/sweep.py`. Rank 0
+conducts, all take part.
 
     facts -> plan -> measure -> model -> judge -> report
 
 Exit status: 0 the job was done; 1 findings at or above --fail-on; 2 it could not be done. torchrun
 turns any failure into its own exit 1; the true status also stands in the run's folder (`status`).
+Without torchrun rank 0 leaves last, because its process holds the store (measure/control).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 import msgspec
 
+from bench.measure import launcher, scheduler
 from bench.plan import options as command_line
 from bench.plan.options import Options
 from bench.records import SEVERITIES, BadInput, Fabric, PlanSettings, Report
@@ -34,25 +37,29 @@ if TYPE_CHECKING:
     from bench.measure.stage import Stage
     from bench.report.journal import Journal
 
+# A launcher ends all ranks when one has failed: rank 0 has to have said why by then.
+HEARD_S = 3.0
 _FAILS: dict[str, int] = {name: i for i, name in enumerate((*SEVERITIES, "none"))}
 
 
 def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int:
     """One rank's whole sweep; returns its exit status."""
     # What the command line alone decides is wrong on all ranks alike; files may differ by host.
-    speaks = os.environ.get("RANK", "0") == "0"
+    speaks = scheduler.rank_of(os.environ) == 0
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         options = command_line.parse(words)
         if options.help is not None:
             print(options.help if speaks else "", file=stdout or sys.stdout, end="")
             return 0
-        speaks = os.environ.get("LOCAL_RANK", "0") == "0"
+        speaks = scheduler.local_rank_of(os.environ) == 0
         return _take_part(options, stdout or sys.stdout)
     except BadInput as error:
         if speaks:
             print(f"fabric-bench: {error}", file=sys.stderr, flush=True)
             _leave_status(words)
+        else:
+            time.sleep(HEARD_S)
         return 2
 
 
@@ -69,16 +76,17 @@ def _leave_status(words: Sequence[str]) -> None:
 
 def _take_part(options: Options, stdout: TextIO) -> int:
     settings, fabric = _inputs(options)
+    launch = launcher.read(os.environ)
     from bench.measure.control import StoreGone
     from bench.measure.stage import Stage  # torch: a bad option is told without waiting for it
 
     try:
-        with Stage.open() as stage:
+        with Stage.open(launch) as stage:
             if stage.seat.rank != 0:
                 return stage.attend()
             return _lead(options, settings, fabric, stage, stdout)
     except StoreGone:
-        raise BadInput("torchrun's store has gone: nothing more could be agreed") from None
+        raise BadInput(f"{launch.store_name} has gone: nothing more could be agreed") from None
 
 
 def _inputs(options: Options) -> tuple[PlanSettings, Fabric | None]:
@@ -119,18 +127,24 @@ def _conduct(
     options: Options, settings: PlanSettings, fabric: Fabric | None, stage: Stage,
     journal: Journal, stdout: TextIO,
 ) -> Report:  # fmt: skip
-    from bench.judge import expected
+    from bench.commands import climb, location
+    from bench.judge import expected, verdict
     from bench.plan import candidates as candidate_search
     from bench.plan import cases, reach
     from bench.report import conclusion, tables
     from bench.report.progress import Progress
 
+    if options.ladder:
+        return climb.climb(options, settings, stage, journal, stdout)
     began = time.monotonic()
     hosts = stage.facts()
     if fabric is not None:
-        expected.check_fabric(fabric, hosts)
+        expected.check_fabric(fabric, hosts, file=options.fabric)
     backend = stage.backend(options.backend)
-    found = candidate_search.find(hosts, backend=backend, only=options.interfaces, fabric=fabric)
+    found = candidate_search.find(
+        hosts, backend=backend, only=options.interfaces, fabric=fabric,
+        networks_only=settings.networks_only,
+    )  # fmt: skip
     hosts, pairs = stage.preflight(found, backend)
     candidates = cases.afford(
         settings, reach.settle(found, pairs), hosts,
@@ -144,30 +158,35 @@ def _conduct(
         ranks=stage.seat.ranks,
         seed=options.seed,
         fabric=fabric,
+        locate=options.locate,
     )
     report = Report(
         run=journal.out.name, verdict="inconclusive", backend=backend, labels=options.labels,
         fabric=fabric, hosts=hosts, plan=plan, candidates=candidates, preflight=pairs,
     )  # fmt: skip
-    journal.header(
-        hosts, plan, candidates, fabric, preflight=pairs, labels=options.labels, run=report.run
-    )
     if not options.quiet:
         print(tables.before(plan, hosts, candidates, fabric=fabric), file=stdout, flush=True)
+    report = msgspec.structs.replace(report, copies=stage.copies(plan))
+    journal.header(
+        hosts, plan, candidates, fabric,
+        preflight=pairs, copies=report.copies, labels=options.labels, run=report.run,
+    )  # fmt: skip
     sessions = []
     with Progress(plan, quiet=options.quiet) as progress:
         for session in stage.sessions(report, began=began, starting=progress.start):
             sessions.append(session)
             journal.append(session)
             progress.end(session)
+    report = msgspec.structs.replace(report, hosts=stage.seen(hosts), sessions=tuple(sessions))
+    report = conclusion.fitted(report)
+    report, lacking = location.located(
+        report, options.locate, stage,
+        began=began, keep=journal.append_round, stdout=None if options.quiet else stdout,
+    )  # fmt: skip
     stage.dismiss()
-    report = conclusion.conclude(
+    report = verdict.judge(
         msgspec.structs.replace(
-            report,
-            hosts=stage.seen(hosts),
-            sessions=tuple(sessions),
-            missing=stage.missing(),
-            complete=stage.complete,
+            report, missing=(*stage.missing(), *lacking), complete=stage.complete
         )
     )
     report = msgspec.structs.replace(report, duration_s=round(time.monotonic() - began, 1))

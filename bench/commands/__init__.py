@@ -1,0 +1,1 @@
+"""The commands, one noun a module; bench/cli.py puts them together."""
