@@ -209,7 +209,8 @@ def _shape_end(
     netlink: IPRoute, index: int, network: Network, faults: Sequence[Fault], direction: str
 ) -> None:
     """One end of a link: "transmit" is the host's interface, "receive" the switch's port."""
-    rate, delay, slow = network.rate_mbit, None, None
+    rate, delay = network.rate_mbit, None
+    slow: dict[str, tuple[float, str, str]] = {}
     for fault in faults:
         if fault.direction not in (None, "both", direction):
             continue
@@ -219,5 +220,6 @@ def _shape_end(
             rate = fault.rate_mbit
         elif fault.rate_mbit is not None:
             side = "destination" if direction == "transmit" else "source"
-            slow = (fault.rate_mbit, side, network.address_of(fault.peer).partition("/")[0])
-    shaping.limit(netlink, index, rate, delay_ms=delay, slow=slow)
+            address = network.address_of(fault.peer).partition("/")[0]
+            slow[address] = (fault.rate_mbit, side, address)
+    shaping.limit(netlink, index, rate, delay_ms=delay, slow=list(slow.values()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyroute2 import IPRoute
@@ -24,7 +24,7 @@ QUEUE_S = 0.4  # a deep queue: a switch that drops early would be a fault of its
 FASTEST_MBIT = 30_000.0  # stands for "unshaped" where a class must have a rate
 
 _DELAY, _RATE = 0x10000, 0x20000  # handles 1: and 2:
-_MAIN, _SLOW = 0x20010, 0x20020  # the two classes of a link with one slow pair
+_MAIN = 0x20010  # the class of all; those of slow peers count up from it
 # The kernel says ENOENT for a qdisc or filter that it lacks.
 MISSING = (errno.ENOENT, errno.EOPNOTSUPP)
 
@@ -45,11 +45,11 @@ def limit(
     rate_mbit: float | None,
     *,
     delay_ms: float | None = None,
-    slow: tuple[float, str, str] | None = None,
+    slow: Sequence[tuple[float, str, str]] = (),
 ) -> None:
     """Shape what leaves interface `index`: `rate_mbit` for all (None: as fast as it goes).
 
-    `slow` = (rate in Mbit/s, "source" or "destination", IPv4 address): only packets from or to
+    `slow` holds (rate in Mbit/s, "source" or "destination", IPv4 address): only packets from or to
     that address get this lower rate. `delay_ms` is added to every packet. BadInput when the
     kernel lacks what is needed.
     """
@@ -61,9 +61,9 @@ def limit(
                 "add", "netem", index, handle=_DELAY, delay=int(delay_ms * 1000), limit=2_500_000
             )
         parent = _DELAY | 1
-    if slow is not None:
+    if slow:
         with explained("htb", "a rate fault with peer"):
-            _two_classes(netlink, index, rate_mbit, slow, parent)
+            _classes(netlink, index, rate_mbit, slow, parent)
     elif rate_mbit is not None:
         with explained("tbf", "rate_mbit"):
             place = {} if parent is None else {"parent": parent}
@@ -79,43 +79,45 @@ def limit(
             )
 
 
-def _two_classes(
+def _classes(
     netlink: IPRoute,
     index: int,
     rate_mbit: float | None,
-    slow: tuple[float, str, str],
+    slow: Sequence[tuple[float, str, str]],
     parent: int | None,
 ) -> None:
-    slow_mbit, side, address = slow
+    """One class for everybody, one for each slow peer."""
     whole = FASTEST_MBIT if rate_mbit is None else rate_mbit
     place = {} if parent is None else {"parent": parent}
     netlink.tc("add", "htb", index, handle=_RATE, default=_MAIN & 0xFFFF, **place)
     # The leaves keep the kernel's default queue, 1000 packets: sockets bound what waits in it.
-    for handle, rate in ((_MAIN, whole), (_SLOW, slow_mbit)):
+    rates = [whole, *(slow_mbit for slow_mbit, _, _ in slow)]
+    for number, rate in enumerate(rates):
         burst = burst_bytes(rate)
         netlink.tc(
             "add-class",
             "htb",
             index,
-            handle=handle,
+            handle=_MAIN + number,
             parent=_RATE,
             rate=bytes_per_s(rate),
             ceil=bytes_per_s(rate),
             burst=burst,
             cburst=burst,
         )
-    offset = {"source": 12, "destination": 16}[side]
-    number = int.from_bytes(socket.inet_aton(address), "big")
-    netlink.tc(
-        "add-filter",
-        "u32",
-        index,
-        parent=_RATE,
-        prio=1,
-        protocol=ETH_P_IP,
-        target=_SLOW,
-        keys=[f"0x{number:08x}/0xffffffff+{offset}"],
-    )
+    for number, (_, side, address) in enumerate(slow, start=1):
+        offset = {"source": 12, "destination": 16}[side]
+        value = int.from_bytes(socket.inet_aton(address), "big")
+        netlink.tc(
+            "add-filter",
+            "u32",
+            index,
+            parent=_RATE,
+            prio=1,
+            protocol=ETH_P_IP,
+            target=_MAIN + number,
+            keys=[f"0x{value:08x}/0xffffffff+{offset}"],
+        )
 
 
 @contextmanager

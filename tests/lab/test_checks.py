@@ -13,6 +13,7 @@ from bench.lab.description import Lab
 from bench.records import BadInput, Fabric
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+LABS_README = (CONFIGS / "labs" / "README.md").read_text()
 NETWORK = '[[network]]\nname = "data"\n'
 
 
@@ -47,6 +48,16 @@ def test_shipped_labs_are_sound_and_say_what_to_expect(file: Path) -> None:
     toml_file.load((file.parent / lab.fabric).resolve(), Fabric)
     expected = [line for line in file.read_text().splitlines() if line.startswith("# expect: ")]
     assert len(expected) == 1
+    code = expected[0].removeprefix("# expect: ")
+    (row,) = [line for line in LABS_README.splitlines() if line.startswith(f"| `{file.name}`")]
+    assert row.endswith(f"| {code if code == 'none' else f'`{code}`'} |")
+
+
+def test_the_labs_readme_has_every_kind_of_fault_and_every_key() -> None:
+    section = LABS_README.split("## Faults")[1]
+    for kind, (needed, allowed) in checks.FAULT_KEYS.items():
+        assert f"`{kind}`" in section
+        assert not [key for key in needed | allowed if f"`{key}`" not in section]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from bench.records import BadInput
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.measures]
 
 THREE_HOSTS = """
 hosts = 3
@@ -56,6 +56,18 @@ def test_a_rate_can_be_cut_for_one_pair_only(
     ground = up(THREE_HOSTS + 'kind = "rate"\nrate_mbit = 50\npeer = 1\n')
     sinks(ground)
     for source, target, rate in ((1, 3, 50), (3, 1, 50), (2, 3, 200), (3, 2, 200)):
+        assert ground.rate_mbit(source, target, "data") == pytest.approx(
+            payload_mbit(rate), rel=0.04
+        )
+
+
+def test_a_host_may_have_a_slow_link_to_each_of_several_peers(
+    up: Callable[[str], Any], payload_mbit: Callable[[float], float]
+) -> None:
+    second = '[[fault]]\nhost = 3\nnetwork = "data"\nkind = "rate"\nrate_mbit = 80\npeer = 2\n'
+    ground = up(THREE_HOSTS + 'kind = "rate"\nrate_mbit = 50\npeer = 1\n' + second)
+    sinks(ground)
+    for source, target, rate in ((1, 3, 50), (3, 1, 50), (2, 3, 80), (3, 2, 80), (1, 2, 200)):
         assert ground.rate_mbit(source, target, "data") == pytest.approx(
             payload_mbit(rate), rel=0.04
         )

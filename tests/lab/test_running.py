@@ -63,6 +63,7 @@ def test_names_resolve_to_the_first_network_and_back(
     assert said.split() == ["10.1.0.2", "10.1.0.1", "host1-data"]
 
 
+@pytest.mark.measures
 def test_rates_are_true_in_both_directions(
     up: Callable[[str], Any], two_networks: str, payload_mbit: Callable[[float], float]
 ) -> None:
