@@ -2,9 +2,11 @@
 
     python tests/performance/bench_overhead.py
 
-Two ranks on loopback, gloo. Blocks of both loops alternate inside the same process group: between
-groups a loopback differs by 10-40 %. Per size: the median over calls of the slowest rank, ours
-over the bare loop, as a median over pairs of blocks with its quartiles.
+Two ranks on loopback, gloo. Blocks of ours, of the bare loop and of the bare loop once more take
+turns in every order inside the same process group: between groups a loopback differs by 10-40 %.
+Per size: the median over calls of the slowest rank, ours over the mean of the two bare ones, as a
+median over blocks with its quartiles. The bare loop over its own repetition is what this machine
+can tell: a ratio inside its interval is no difference.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from bench.measure.worker import TorchGroup
 from bench.plan.sizes import format_bytes
 
 CALLS = 40  # in a block of either loop
-Row = tuple[str, int, list[float], float]
+ARMS = ("ours", "bare", "again")
+ORDERS = list(itertools.permutations(ARMS))
+Block = dict[str, float]  # arm: median seconds of a call
+Row = tuple[str, int, list[Block]]
 
 
 def bare(call: Callable[[], object], count: int) -> float:
@@ -46,6 +51,7 @@ def bare(call: Callable[[], object], count: int) -> float:
 
 
 def rank(me: int, port: int, sizes: list[int], blocks: int, results: Connection) -> None:
+    torch.set_num_threads(1)  # as our workers do
     store = dist.TCPStore("127.0.0.1", port, is_master=False)
     dist.init_process_group("gloo", store=store, rank=me, world_size=2)
     place = Place(me, 2, torch.device("cpu"), torch.float32)
@@ -54,21 +60,19 @@ def rank(me: int, port: int, sizes: list[int], blocks: int, results: Connection)
     rows: list[Row] = []
     for name, size in itertools.product(("all_reduce", "all_gather"), sizes):
         call = COLLECTIVES[name].prepare(size, place)
-        ratios, bares = [], []
+        timed: list[Block] = []
         for block in range(blocks + 1):
-            times = {}
-            for which in ("ours", "bare") if block % 2 else ("bare", "ours"):
-                if which == "bare":
+            times: Block = {}
+            for which in ORDERS[block % len(ORDERS)]:
+                if which == "ours":
+                    sample = timing.measure(name, call, CpuClock(), group, Warmup(1e-3), rule)
+                    times[which] = statistics.median(sample.times_s)
+                else:
                     for _ in range(5):
                         call.run()
                     times[which] = bare(call.run, CALLS)
-                else:
-                    sample = timing.measure(name, call, CpuClock(), group, Warmup(1e-3), rule)
-                    times[which] = statistics.median(sample.times_s)
-            if block:  # the first pair warms up
-                ratios.append(times["ours"] / times["bare"])
-                bares.append(times["bare"])
-        rows.append((name, size, ratios, statistics.median(bares) * 1e6))
+            timed.append(times)
+        rows.append((name, size, timed[1:]))  # the first warms up
     if me == 0:
         results.send(rows)
     dist.barrier()
@@ -76,7 +80,7 @@ def rank(me: int, port: int, sizes: list[int], blocks: int, results: Connection)
 
 
 def run(sizes: list[int], blocks: int) -> list[Row]:
-    """(collective, bytes, ratio of each pair of blocks, bare µs) per cell."""
+    """(collective, bytes, blocks) per cell."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = multiprocessing.get_context("spawn")
     receive, send = context.Pipe(duplex=False)
@@ -99,17 +103,33 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = run([1 << p for p in (12, 14, 16, 18, 20)], arguments.blocks)
     table = []
-    for name, size, ratios, bare_us in rows:
-        low, middle, high = statistics.quantiles(ratios, n=4)
+    for name, size, timed in rows:
+        low, middle, high = statistics.quantiles(ours(timed), n=4)
+        null = statistics.median(repeated(timed))
+        bare_us = statistics.median(block["bare"] for block in timed) * 1e6
         quartiles = f"{low:.3f}-{high:.3f}"
-        table.append((name, format_bytes(size), f"{middle:.3f}", quartiles, f"{bare_us:.0f}"))
-    print(tabulate.tabulate(table, ("collective", "size", "ours/bare", "quartiles", "bare µs")))
+        figures = (f"{middle:.3f}", quartiles, f"{null:.3f}", f"{bare_us:.0f}")
+        table.append((name, format_bytes(size), *figures))
+    heads = ("collective", "size", "ours/bare", "quartiles", "bare/bare", "bare µs")
+    print(tabulate.tabulate(table, heads, disable_numparse=True))
     for label, chosen, goal in (
         ("from 64 KiB up", [row[2] for row in rows if row[1] >= 65536], 1.02),
         ("below", [row[2] for row in rows if row[1] < 65536], 1.05),
     ):
-        value, low, high = pooled(chosen)
-        print(f"{label}: {value:.3f}, 95 % interval {low:.3f}-{high:.3f} (goal <= {goal})")
+        value, low, high = pooled([ours(timed) for timed in chosen])
+        print(f"{label}: {value:.3f}, 95 % interval {low:.3f}-{high:.3f} (goal <= {goal})", end="")
+        value, low, high = pooled([repeated(timed) for timed in chosen])
+        print(f"; bare over bare: {value:.3f}, {low:.3f}-{high:.3f}")
+
+
+def ours(timed: list[Block]) -> list[float]:
+    """Per block: our median call over the bare loop's two, their geometric mean."""
+    return [block["ours"] / math.sqrt(block["bare"] * block["again"]) for block in timed]
+
+
+def repeated(timed: list[Block]) -> list[float]:
+    """Per block: the bare loop over its own repetition."""
+    return [block["again"] / block["bare"] for block in timed]
 
 
 def pooled(cells: list[list[float]]) -> tuple[float, float, float]:
