@@ -7,6 +7,7 @@ has to say so by failing.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -14,8 +15,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:  # tests of this file copy it to where there is no bench
+    from bench.records import HostFacts
 
 ROOT = Path(__file__).resolve().parents[1]
 UNEXPECTED_SKIPS = pytest.StashKey[list[str]]()
@@ -35,6 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # First what builds clusters or runs whole sweeps: it waits for most of its time, while others
+    # compute.
+    slow = {item.path for item in items if item.get_closest_marker("lab")}
+    whole = Path(__file__).parent
+    items.sort(key=lambda item: item.path not in slow and item.path.parent != whole)
     if not any(item.get_closest_marker("gpu") for item in items) or _gpu_present():
         return
     for item in items:
@@ -61,8 +72,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.stash[UNEXPECTED_SKIPS] and session.exitstatus == pytest.ExitCode.OK:
+    skipped = session.config.stash[UNEXPECTED_SKIPS]
+    if hasattr(session.config, "workeroutput"):  # one of several: the first one judges them all
+        session.config.workeroutput["skipped"] = skipped
+    elif skipped and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """A process of pytest-xdist has ended; what it skipped counts here."""
+    told = getattr(node, "workeroutput", {}).get("skipped", [])
+    known = node.config.stash[UNEXPECTED_SKIPS]  # type: ignore[attr-defined]
+    known += [nodeid for nodeid in told if nodeid not in known]
 
 
 def pytest_terminal_summary(
@@ -91,6 +113,7 @@ class Checkout:
             "PATH": os.pathsep.join([venv, ours, os.environ["PATH"]]),
             "BASE_PYTHON": sys.executable,
             "OMP_NUM_THREADS": "1",
+            "XDG_RUNTIME_DIR": str(self.folder.parent),  # where a standing lab is noted
         }
 
     def shell(self, script: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
@@ -115,5 +138,38 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     for name in ("bench", "configs"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    data = Path("tests") / "data"  # README reads some of it
+    shutil.copytree(ROOT / data, folder / data)
     (folder / "reports").mkdir()
     return Checkout(folder)
+
+
+def _module(file: Path) -> ModuleType:
+    """A module that tests share; `tests` is no package."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def fake_sysfs() -> ModuleType:
+    """tests/facts/fake_sysfs.py: trees that stand in for /sys."""
+    return sys.modules.get("fake_sysfs") or _module(ROOT / "tests/facts/fake_sysfs.py")
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(fake_sysfs: ModuleType) -> ModuleType:
+    """tests/facts/fake_nvml.py: a fake NVML and the four hosts that it plays."""
+    return sys.modules.get("fake_nvml") or _module(ROOT / "tests/facts/fake_nvml.py")
+
+
+@pytest.fixture(scope="session")
+def gpu_hosts(
+    fake_nvml: ModuleType, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, HostFacts]:
+    """Facts of the four fake hosts: "healthy", "links-down", "narrow-slot", "acs"."""
+    hosts: dict[str, HostFacts] = fake_nvml.four_hosts(tmp_path_factory.mktemp("gpu_hosts"))
+    return hosts

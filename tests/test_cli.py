@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ from bench.judge.catalogue import CATALOGUE
 from bench.records import CostLine, Finding, Point, Report, Severity
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMANDS = ("facts", "explain", "gate", "report", "lab")
+COMMANDS = ("facts", "read", "explain", "gate", "report", "lab")
 POINT = Point(
     size_bytes=1, time_s=1, low_s=1, high_s=1, iterations=3, sessions=1, algbw_gbs=1, busbw_gbs=1
 )
@@ -82,11 +82,12 @@ def test_help_answers_at_once_and_without_the_heavy_packages() -> None:
     imported = {line.split("|")[-1].strip() for line in result.stderr.splitlines()}
     assert not heavy & imported
     # The best of a few: other processes of this machine are not what is measured.
-    seconds = []
+    seconds = []  # of one core, which a busy machine does not stretch
     for _ in range(5):
-        begun = time.perf_counter()
+        begun = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert python("-m", "bench", "--help").returncode == 0
-        seconds.append(time.perf_counter() - begun)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(ended.ru_utime + ended.ru_stime - begun.ru_utime - begun.ru_stime)
     assert min(seconds) <= 0.3
 
 
@@ -95,7 +96,7 @@ def test_help_answers_at_once_and_without_the_heavy_packages() -> None:
     [
         (["--hlep"], "no such option: --hlep; did you mean --help?"),
         (["fact"], "no such command: fact; did you mean facts?"),
-        (["zzz"], "no such command: zzz; commands: facts, explain, gate, report, lab"),
+        (["zzz"], "no such command: zzz; commands: facts, preflight, expect, read, "),
         (["facts", "--jsno"], "no such option: --jsno; did you mean --json?"),
         (["facts", "--zzzzz"], "no such option: --zzzzz (see fabric-bench facts --help)"),
         (["facts", "x"], "fabric-bench facts: got unexpected extra argument(s) (x)"),

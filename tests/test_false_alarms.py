@@ -18,6 +18,7 @@ from bench.measure.stopping import (
     widened_interval,
 )
 from bench.model.costline import fit
+from bench.model.gate import gate
 from bench.model.pieces import split
 from bench.model.prediction import score
 from bench.model.summary import points, session_medians
@@ -319,3 +320,55 @@ def test_sizes_never_fitted_are_predicted_within_two_percent(shape):
     assert max(line.held_out_error for line in lines) <= 0.02
     scores = [score(line, line.points)["above 64 KiB"] for line in lines]
     assert np.median([one.p95 for one in scores]) <= 0.06
+
+
+# ------------------------------------------------------------------------ gates of good runs
+
+RUN_NOISE = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "heavy tails": lambda rng, shape: rng.standard_t(3, shape) / np.sqrt(3),
+}
+
+
+@pytest.mark.parametrize("runs", [3, 5, 10, 20])
+@pytest.mark.parametrize(("noise", "claimed"), [("normal", 0.001), ("heavy tails", 0.01)])
+@pytest.mark.parametrize("spread", [0.002, 0.01, 0.03])
+def test_good_runs_fall_below_a_learned_gate_as_seldom_as_claimed(runs, noise, claimed, spread):
+    """One more good run, held against the gate of K: 1 in 1000 alarms, 1 in 100 with heavy tails.
+
+    4,000 gates, each tried by 5 further runs; three standard errors above the claim are allowed.
+    """
+    rng = np.random.default_rng(14)
+    logs = spread * RUN_NOISE[noise](rng, (4000, runs + 5))
+    alarms = 0
+    for row in logs:
+        found = gate(np.exp(row[:runs]).tolist())
+        alarms += int((np.exp(row[runs:]) < (1 - found.tolerance) * found.level).sum())
+    assert alarms / 20000 <= claimed + 3 * np.sqrt(claimed / 20000)
+
+
+@pytest.mark.parametrize(("runs", "spread"), [(5, 0.003), (5, 0.01), (10, 0.01), (20, 0.02)])
+def test_what_a_gate_calls_detectable_is_seen_in_nine_of_ten_runs(runs, spread):
+    """With the run's own interval (± 0.5 %) wholly below the gate, as the judge wants it."""
+    rng = np.random.default_rng(15)
+    seen = []
+    for _ in range(2000):
+        found = gate(np.exp(spread * rng.standard_normal(runs)).tolist(), [0.005] * runs)
+        degraded = (1 - found.detectable) * np.exp(spread * rng.standard_normal())
+        seen.append(degraded * np.exp(0.005) < (1 - found.tolerance) * found.level)
+    assert np.mean(seen) >= 0.88
+
+
+@pytest.mark.parametrize(
+    ("runs", "spread", "power"),
+    [(5, 0.003, 0.99), (5, 0.01, 0.8), (10, 0.01, 0.99), (20, 0.02, 0.85)],
+)
+def test_ten_percent_less_is_caught(runs, spread, power):
+    """Power at 10 %: five runs that lie 1 % apart catch it in 4 of 5 runs, ten in all but 1 %."""
+    rng = np.random.default_rng(16)
+    seen = []
+    for _ in range(2000):
+        found = gate(np.exp(spread * rng.standard_normal(runs)).tolist())
+        degraded = 0.9 * np.exp(spread * rng.standard_normal() + 0.005)
+        seen.append(degraded < (1 - found.tolerance) * found.level)
+    assert np.mean(seen) >= power

@@ -35,13 +35,13 @@ FLOW = (
     "hang",
     "report",
     "lab",
+    "commands",
 )
 ENTRY_POINTS = ("sweep", "cli", "__main__")
 VAGUE = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "core", "base", "lib"}
 # Twice the upper end of what is comfortable to read would be no rule, the end itself no room for
 # a table: a longer module should be split by its second noun.
 LONGEST_MODULE = 350
-A_VOCABULARY = {"records.py"}  # read entry by entry, never as a whole
 
 MODULES = sorted(BENCH.rglob("*.py"))
 IDS = [str(path.relative_to(BENCH)) for path in MODULES]
@@ -88,8 +88,6 @@ def test_imports_flow_from_left_to_right(path: Path) -> None:
         allowed = {*FLOW, "cli"} if here == "__main__" else set(FLOW)
     else:
         allowed = set(FLOW[: FLOW.index(here) + 1])
-        if here == "records":
-            allowed = set()
     wrong = [f"line {line}: {name}" for name, line in imported_rooms(path) if name not in allowed]
     assert not wrong, f"{path.relative_to(ROOT)} may import only from {sorted(allowed)}"
 
@@ -138,8 +136,7 @@ def test_no_room_shadows_a_package_that_we_use() -> None:
 def test_modules_are_named_by_a_noun_and_short_enough_to_read(path: Path) -> None:
     assert not VAGUE & set(path.stem.split("_"))
     lines = len(path.read_text().splitlines())
-    if path.name not in A_VOCABULARY:
-        assert lines <= LONGEST_MODULE, f"{lines} lines: look for the second noun in it"
+    assert lines <= LONGEST_MODULE, f"{lines} lines: look for the second noun in it"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
@@ -161,10 +158,16 @@ def test_a_catch_all_gives_its_reason(path: Path) -> None:
             assert any("#" in line for line in around), f"{path}:{node.lineno}: why catch all?"
 
 
+# torch writes its Flight Recorder dumps as pickles. One module reads them, with an unpickler that
+# resolves nothing, after a look at every opcode.
+PICKLES = ("bench/formats/bare_pickle.py",)
+
+
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
 def test_no_shell_strings_and_no_pickle(path: Path) -> None:
     names = {name.split(".")[0] for name, _ in imports(path)}
-    assert not names & {"pickle", "shelve", "marshal"}
+    if path.relative_to(ROOT).as_posix() not in PICKLES:
+        assert not names & {"pickle", "shelve", "marshal"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.keyword) and node.arg == "shell":
             given = isinstance(node.value, ast.Constant) and node.value.value is True
@@ -185,9 +188,13 @@ def test_every_test_room_mirrors_a_room() -> None:
 
 
 WALL_CLOCK_MODULES = {
+    "bench/commands/baseline.py",  # how old a baseline is
+    "bench/report/baselines.py",  # when it was set
     "bench/sweep.py",  # the run's name
     "bench/lab/run.py",  # likewise
     "bench/measure/conductor.py",  # when a session started
+    "bench/measure/echo.py",  # two hosts' clocks against each other
+    "bench/measure/exchange.py",  # likewise
     "bench/report/journal.py",  # when the run started
 }
 

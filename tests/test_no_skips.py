@@ -22,25 +22,36 @@ SUITE = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "fails"),
+    ("kind", "fails", "processes"),
     [
-        ("passes", False),
-        ("skips", True),
-        ("is marked skip", True),
-        ("module skips", True),
-        ("needs a GPU", False),
-        ("is expected to fail", False),
+        ("passes", False, []),
+        ("skips", True, []),
+        ("skips", True, ["-n", "2"]),
+        ("is marked skip", True, []),
+        ("module skips", True, []),
+        ("module skips", True, ["-n", "2"]),
+        ("needs a GPU", False, ["-n", "2"]),
+        ("is expected to fail", False, []),
     ],
 )
 def test_a_skip_fails_the_run_unless_it_is_for_a_gpu(
-    tmp_path: Path, kind: str, fails: bool
+    tmp_path: Path, kind: str, fails: bool, processes: list[str]
 ) -> None:
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "pytest.ini").write_text(INI)
     (tmp_path / "test_one.py").write_text("def test_fine():\n    pass\n")
     (tmp_path / "test_two.py").write_text(SUITE[kind])
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *processes,
+            str(tmp_path),
+        ],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -186,6 +186,9 @@ def test_two_ranks_over_nccl_name_their_transport_and_measure(tmp_path: Path) ->
         assert all(point["wrong"] == 0 and point["time_s"] > 0 for point in line["points"])
     logs = [line for s in found["sessions"] for host in s["hosts"] for line in host["nccl_log"]]
     assert any("via " in line for line in logs), "NCCL's own channel lines are kept"
+    (check,) = found["copies"]
+    assert check["trouble"] is None and len(check["figures"]) >= 2
+    assert all(figure["bandwidth_gbs"] > 0.5 for figure in check["figures"])
 
 
 def lines_of(path: Path) -> int:
@@ -211,7 +214,7 @@ ALL_OPTIONS = (
     "--plan", "quick", "--fabric", "f.toml", "--out", "d", "--fail-on", "degraded", "--seed", "1",
     "--budget", "60", "--sessions", "3", "--collective", "all_reduce", "--interface", "eth0",
     "--minbytes", "4K", "--maxbytes", "1M", "--stepfactor", "2", "--dtype", "float32",
-    "--backend", "gloo", "--label", "a=b", "--quiet", "--help",
+    "--backend", "gloo", "--label", "a=b", "--locate", "always", "--ladder", "--quiet", "--help",
 )  # fmt: skip
 
 
@@ -232,6 +235,7 @@ def test_every_option_survives_torchruns_own_parser() -> None:
         (["--fail-on", "degrade"], "did you mean degraded?"),
         (["--backend", "mpi"], "--backend takes nccl, gloo"),
         (["--label", "novalue"], "--label takes KEY=VALUE"),
+        (["--locate", "allways"], "did you mean always?"),
         (["--sessions", "many"], "--sessions"),
         (["extra"], "unknown option 'extra'"),
     ],
