@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # tests of this file copy it to where there is no bench
     from bench.records import HostFacts
 
 ROOT = Path(__file__).resolve().parents[1]
+LONGEST = ("test_readme.py", "test_bad_days.py")
 UNEXPECTED_SKIPS = pytest.StashKey[list[str]]()
 
 
@@ -42,10 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # First what builds clusters or runs whole sweeps: it waits for most of its time, while others
-    # compute.
+    # compute. Of that the longest: a file is one process's, and should not be the last one.
     slow = {item.path for item in items if item.get_closest_marker("lab")}
     whole = Path(__file__).parent
-    items.sort(key=lambda item: item.path not in slow and item.path.parent != whole)
+
+    def turn(item: pytest.Item) -> int:
+        if item.path.name in LONGEST:
+            return 0
+        return 1 if item.path in slow or item.path.parent == whole else 2
+
+    items.sort(key=turn)
     if not any(item.get_closest_marker("gpu") for item in items) or _gpu_present():
         return
     for item in items:

@@ -10,10 +10,10 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import TypeVar
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,8 +43,19 @@ VAGUE = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "cor
 # a table: a longer module should be split by its second noun.
 LONGEST_MODULE = 350
 
+T = TypeVar("T")
 MODULES = sorted(BENCH.rglob("*.py"))
-IDS = [str(path.relative_to(BENCH)) for path in MODULES]
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def of_all(told: Callable[[Path], T]) -> dict[str, T]:
+    """What is told of each module, mostly what is wrong with it, where there is anything."""
+    found = {str(path.relative_to(ROOT)): told(path) for path in MODULES}
+    return {name: what for name, what in found.items() if what}
 
 
 def room(path: Path) -> str:
@@ -55,7 +66,7 @@ def room(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
     """Every module named by an import statement, wherever it stands, with its line."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno
@@ -79,25 +90,33 @@ def test_every_room_has_its_place_in_the_flow() -> None:
     assert rooms <= {*FLOW, *ENTRY_POINTS}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_imports_flow_from_left_to_right(path: Path) -> None:
-    here = room(path)
+def allowed(here: str) -> set[str]:
+    """The rooms that modules of this room may import from."""
     if here == "__init__":
-        allowed: set[str] = set()
-    elif here in ENTRY_POINTS:
-        allowed = {*FLOW, "cli"} if here == "__main__" else set(FLOW)
-    else:
-        allowed = set(FLOW[: FLOW.index(here) + 1])
-    wrong = [f"line {line}: {name}" for name, line in imported_rooms(path) if name not in allowed]
-    assert not wrong, f"{path.relative_to(ROOT)} may import only from {sorted(allowed)}"
+        return set()
+    if here in ENTRY_POINTS:
+        return {*FLOW, "cli"} if here == "__main__" else set(FLOW)
+    return set(FLOW[: FLOW.index(here) + 1])
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_only_measure_imports_torch(path: Path) -> None:
-    if room(path) == "measure":
-        return
-    torch = [line for name, line in imports(path) if name.split(".")[0] == "torch"]
-    assert not torch, f"{path.relative_to(ROOT)}: torch is imported on lines {torch}"
+def test_imports_flow_from_left_to_right() -> None:
+    assert not of_all(
+        lambda path: [
+            f"line {line}: {name}"
+            for name, line in imported_rooms(path)
+            if name not in allowed(room(path))
+        ]
+    )
+
+
+def test_only_measure_imports_torch() -> None:
+    assert not of_all(
+        lambda path: [
+            f"line {line}"
+            for name, line in imports(path)
+            if name.split(".")[0] == "torch" and room(path) != "measure"
+        ]
+    )
 
 
 def test_torch_is_not_pulled_in_by_any_room_but_measure() -> None:
@@ -115,13 +134,10 @@ def test_torch_is_not_pulled_in_by_any_room_but_measure() -> None:
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_no_module_name_shadows_the_standard_library(path: Path) -> None:
-    relative = path.relative_to(BENCH)
-    if path.name in ("__init__.py", "__main__.py"):
-        assert relative.parent.name not in sys.stdlib_module_names
-        return
-    assert path.stem not in sys.stdlib_module_names
+def test_no_module_name_shadows_the_standard_library() -> None:
+    of_folders = ("__init__.py", "__main__.py")
+    names = {p.relative_to(BENCH).parent.name if p.name in of_folders else p.stem for p in MODULES}
+    assert not names & sys.stdlib_module_names
 
 
 def test_no_room_shadows_a_package_that_we_use() -> None:
@@ -132,22 +148,24 @@ def test_no_room_shadows_a_package_that_we_use() -> None:
     assert not wanted & {path.stem for path in BENCH.iterdir()}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_modules_are_named_by_a_noun_and_short_enough_to_read(path: Path) -> None:
-    assert not VAGUE & set(path.stem.split("_"))
-    lines = len(path.read_text().splitlines())
-    assert lines <= LONGEST_MODULE, f"{lines} lines: look for the second noun in it"
+def test_modules_are_named_by_a_noun() -> None:
+    assert not of_all(lambda path: VAGUE & set(path.stem.split("_")))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_modules_are_short_enough_to_read_else_look_for_the_second_noun() -> None:
+    lengths = of_all(lambda path: len(path.read_text().splitlines()))
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_MODULE}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_a_catch_all_gives_its_reason(path: Path) -> None:
+def test_every_module_says_what_it_is_for() -> None:
+    assert not of_all(lambda path: ast.get_docstring(tree(path)) is None)
+
+
+def unreasoned(path: Path) -> list[int]:
+    """Lines that catch everything, pass nothing on and give no reason."""
+    found = []
     lines = path.read_text().splitlines()
-    for node in ast.walk(ast.parse("\n".join(lines))):
+    for node in ast.walk(tree(path)):
         if not isinstance(node, ast.ExceptHandler):
             continue
         if isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None:
@@ -155,7 +173,13 @@ def test_a_catch_all_gives_its_reason(path: Path) -> None:
         names = [n.id for n in ast.walk(node.type or ast.Tuple()) if isinstance(n, ast.Name)]
         if node.type is None or {"Exception", "BaseException"} & set(names):
             around = lines[max(node.lineno - 3, 0) : node.lineno + 2]
-            assert any("#" in line for line in around), f"{path}:{node.lineno}: why catch all?"
+            if not any("#" in line for line in around):
+                found.append(node.lineno)
+    return found
+
+
+def test_a_catch_all_gives_its_reason() -> None:
+    assert not of_all(unreasoned)
 
 
 # torch writes its Flight Recorder dumps as pickles. One module reads them, with an unpickler that
@@ -163,15 +187,26 @@ def test_a_catch_all_gives_its_reason(path: Path) -> None:
 PICKLES = ("bench/formats/bare_pickle.py",)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_no_shell_strings_and_no_pickle(path: Path) -> None:
-    names = {name.split(".")[0] for name, _ in imports(path)}
-    if path.relative_to(ROOT).as_posix() not in PICKLES:
-        assert not names & {"pickle", "shelve", "marshal"}
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.keyword) and node.arg == "shell":
-            given = isinstance(node.value, ast.Constant) and node.value.value is True
-            assert not given, f"{path}:{node.value.lineno}: give an argument list"
+def test_no_pickle() -> None:
+    wanted = of_all(
+        lambda path: (
+            {name.split(".")[0] for name, _ in imports(path)} & {"pickle", "shelve", "marshal"}
+        )
+    )
+    assert set(wanted) == set(PICKLES)
+
+
+def test_no_shell_strings_but_argument_lists() -> None:
+    assert not of_all(
+        lambda path: [
+            node.value.lineno
+            for node in ast.walk(tree(path))
+            if isinstance(node, ast.keyword)
+            and node.arg == "shell"
+            and isinstance(node.value, ast.Constant)
+            and node.value.value is True
+        ]
+    )
 
 
 def test_all_rooms_are_packed() -> None:
@@ -189,7 +224,7 @@ def test_every_test_room_mirrors_a_room() -> None:
 
 WALL_CLOCK_MODULES = {
     "bench/commands/baseline.py",  # how old a baseline is
-    "bench/report/baselines.py",  # when it was set
+    "bench/report/history/baselines.py",  # when it was set
     "bench/sweep.py",  # the run's name
     "bench/lab/run.py",  # likewise
     "bench/measure/conductor.py",  # when a session started

@@ -86,9 +86,9 @@ def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "bench").rglob("*.py")), ids=lambda p: p.name)
-def test_the_syntax_is_that_of_310(path: Path) -> None:
-    ast.parse(path.read_text(), str(path), feature_version=(3, 10))
+def test_the_syntax_is_that_of_310() -> None:
+    for path in sorted((ROOT / "bench").rglob("*.py")):
+        ast.parse(path.read_text(), str(path), feature_version=(3, 10))
 
 
 def test_lint_and_types_are_checked_for_310() -> None:

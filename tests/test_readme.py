@@ -59,12 +59,11 @@ def test_every_block_says_how_it_is_tested() -> None:
 @pytest.fixture(scope="session")
 def front_door(checkout: Checkout) -> subprocess.CompletedProcess[str]:
     """The first command that anybody types, in a checkout with nothing installed."""
-    return checkout.shell("./run.sh", 400)
+    return checkout.shell("./run.sh", 500)
 
 
 @pytest.mark.lab
-@pytest.mark.measures
-@pytest.mark.timeout(450)
+@pytest.mark.timeout(600)
 def test_the_front_door_shows_the_misselected_interface(
     front_door: subprocess.CompletedProcess[str],
 ) -> None:
@@ -81,8 +80,7 @@ def test_the_front_door_shows_the_misselected_interface(
 
 
 @pytest.mark.lab
-@pytest.mark.measures
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("front_door")
 def test_the_shell_blocks_run_in_order(checkout: Checkout) -> None:
     scripts = blocks("sh")
@@ -94,12 +92,11 @@ def test_the_shell_blocks_run_in_order(checkout: Checkout) -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.measures
 @pytest.mark.usefixtures("front_door")
 def test_the_second_start_installs_nothing(checkout: Checkout) -> None:
     begun = time.monotonic()
     result = checkout.shell("./run.sh --maxbytes 1", 60)
-    assert time.monotonic() - begun < 10  # a second or two on an idle machine
+    assert time.monotonic() - begun < 30  # a second or two on an idle machine
     assert result.returncode == 2
     assert "installing" not in result.stderr
 
@@ -119,7 +116,6 @@ def two_hosts(checkout: Checkout, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.lab
-@pytest.mark.measures
 @pytest.mark.usefixtures("front_door", "two_hosts")
 def test_the_cluster_block_runs_as_written_on_both_hosts(checkout: Checkout) -> None:
     (script,) = blocks("sh cluster")

@@ -41,8 +41,9 @@ def baseline_set(
     import msgspec
 
     from bench.records import BadInput
-    from bench.report import baselines, stored
-    from bench.report.history import held
+    from bench.report import stored
+    from bench.report.history import baselines
+    from bench.report.history.archive import held
     from bench.report.text import printable
 
     if not run.exists():
@@ -70,7 +71,7 @@ def baseline_show(
 ) -> int:
     """Say which run is the baseline, how old it is, and why it was chosen."""
     from bench.records import BadInput
-    from bench.report import baselines, sparks
+    from bench.report.history import baselines, sparks
     from bench.report.text import printable, wrapped
 
     if not history.is_dir():

@@ -174,11 +174,11 @@ def show(result: Comparison, status: int, *, as_json: bool, markdown: bool) -> N
         print_json(result)
         return
     if markdown:
-        from bench.report import comparison_markdown
+        from bench.report.comparison import markdown as comparison_markdown
 
         text = comparison_markdown.render(result).rstrip("\n")
     else:
-        from bench.report import comparison_screen
+        from bench.report.comparison import screen as comparison_screen
 
         text = comparison_screen.screen(
             result, status=status, width=WIDTH, colour=sys.stdout.isatty()
@@ -187,7 +187,8 @@ def show(result: Comparison, status: int, *, as_json: bool, markdown: bool) -> N
 
 
 def _write_page(result: Comparison, file: Path) -> None:
-    from bench.report import comparison_page, folder
+    from bench.report import folder
+    from bench.report.comparison import page as comparison_page
 
     trouble = folder.put(file, comparison_page.render(result).encode())
     if trouble is not None:

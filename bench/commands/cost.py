@@ -178,7 +178,7 @@ def cost(
     if as_json:
         print_json(result)
     else:
-        from bench.report import cost_screen
+        from bench.report.cost import screen as cost_screen
         from bench.report.text import encodable
 
         text = cost_screen.screen(result, width=WIDTH, colour=sys.stdout.isatty())
@@ -189,7 +189,8 @@ def cost(
 
 
 def _write_page(result: CostReport, file: Path) -> None:
-    from bench.report import cost_page, folder
+    from bench.report import folder
+    from bench.report.cost import page as cost_page
 
     trouble = folder.put(file, cost_page.render(result).encode())
     if trouble is not None:

@@ -89,7 +89,7 @@ def diagnose(
 
         typer.echo(msgspec.json.encode(diagnosis).decode())
     else:
-        from bench.report import diagnosis_screen
+        from bench.report.diagnosis import screen as diagnosis_screen
         from bench.report.text import encodable
 
         text = diagnosis_screen.screen(
@@ -125,7 +125,8 @@ def _asked(names: Sequence[str], out: str) -> list[str]:
 
 
 def _write_page(diagnosis: Diagnosis, gathered: Evidence, file: Path) -> None:
-    from bench.report import diagnosis_page, folder
+    from bench.report import folder
+    from bench.report.diagnosis import page as diagnosis_page
 
     timeline = gathered.seen.timeline() if gathered.seen else None
     trouble = folder.put(file, diagnosis_page.render(diagnosis, timeline).encode())

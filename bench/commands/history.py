@@ -30,8 +30,10 @@ def history(
     """
     from bench.commands import night
     from bench.records import BadInput
-    from bench.report import history as histories
-    from bench.report import history_page, history_screen, points_csv
+    from bench.report import points_csv
+    from bench.report.history import archive as histories
+    from bench.report.history import page as history_page
+    from bench.report.history import screen as history_screen
     from bench.report.text import encodable
 
     known = histories.read(folder)

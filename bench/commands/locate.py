@@ -75,7 +75,7 @@ def locate(
     if as_json:
         print_json(reading)
     else:
-        from bench.report import pair_screen
+        from bench.report.pairs import screen as pair_screen
         from bench.report.text import encodable
 
         text = pair_screen.screen(reading, width=WIDTH, colour=sys.stdout.isatty())
@@ -182,7 +182,8 @@ def _place(pairs: Sequence[PlainFigure]) -> str:
 
 
 def _write(file: Path, reading: PairReading) -> None:
-    from bench.report import folder, suspects_file
+    from bench.report import folder
+    from bench.report.pairs import suspects_file
 
     if file.is_dir():
         raise BadInput("is a folder; --suspects takes the name of a file", file=str(file))

@@ -19,8 +19,10 @@ from bench.judge.history.drift import Past
 from bench.judge.history.nights import night_of
 from bench.judge.sides import differences, topics
 from bench.records import BadInput, Difference, Night, Nightly, NightlySeries, Report, Side
-from bench.report import baselines, folder, history
-from bench.report.history import History
+from bench.report import folder
+from bench.report.history import archive as history
+from bench.report.history import baselines
+from bench.report.history.archive import History
 from bench.report.stored import read_report
 
 AGAIN_NAME = "again"  # the second look's folder, inside the run's
@@ -142,7 +144,9 @@ def _named(wanted: Sequence[NightlySeries]) -> str:
 
 def export(told: Nightly, place: Path) -> tuple[str, ...]:
     """Write the files of a night; a sentence for each that could not be written."""
-    from bench.report import junit, metrics, nightly_markdown, points_csv, suspects_file
+    from bench.report import junit, metrics, points_csv
+    from bench.report.history import nightly_markdown
+    from bench.report.pairs import suspects_file
 
     run = place / told.run
     report = read_report(run)

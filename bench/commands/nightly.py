@@ -70,7 +70,7 @@ def nightly(
     then runs nightly --judge reports/history/NAME. Exit 1 on a finding, 2 where nothing was
     measured.
     """
-    from bench.report import history as histories
+    from bench.report.history import archive as histories
 
     worst_allowed = severity(fail_on)
     if judge is None:
@@ -159,7 +159,8 @@ def _exported(told: Nightly, place: Path) -> Nightly:
 
 def _answer(told: Nightly, place: Path, worst_allowed: int, *, as_json: bool, apart: bool) -> int:
     """Print the night, `apart` from what a sweep has printed; the exit status."""
-    from bench.report import nightly_screen, stored
+    from bench.report import stored
+    from bench.report.history import nightly_screen
     from bench.report.text import encodable
 
     report = stored.read_report(place / told.run)

@@ -56,7 +56,7 @@ def watch(
     from bench.hang.watch import recorder, torchrun
     from bench.hang.watch.started import Started
     from bench.hang.watch.switchboard import Switchboard
-    from bench.report.watch_screen import WatchScreen
+    from bench.report.diagnosis.watch_screen import WatchScreen
 
     argv = (command or [])[1:] if (command or [])[:1] == ["--"] else (command or [])
     if not argv:
@@ -161,7 +161,7 @@ def _diagnosed(folder: Path) -> str:
     from bench.commands import diagnose, evidence
     from bench.formats import file_walk
     from bench.hang.selection import Selection
-    from bench.report import diagnosis_screen
+    from bench.report.diagnosis import screen as diagnosis_screen
 
     try:
         gathered = evidence.gather(file_walk.files([str(folder)]))

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from tabulate import tabulate
 
 from bench.records import Finding, Location, Report
-from bench.report import digest, located, paste
+from bench.report import digest, paste
+from bench.report.pairs import located
 from bench.report.text import printable
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # what a shell accepts as a variable

@@ -28,7 +28,8 @@ from bench.records import (
     Report,
     Session,
 )
-from bench.report import exports, folder, page, suspects_file
+from bench.report import exports, folder, page
+from bench.report.pairs import suspects_file
 from bench.report.stored import (
     REPORT_NAME,
     SAMPLES_NAME,

@@ -16,16 +16,9 @@ from typing import Any
 from markupsafe import Markup
 
 from bench.records import Candidate, CostLine, Finding, Point, Report
-from bench.report import (
-    copied,
-    digest,
-    figures,
-    located,
-    pair_map,
-    surroundings,
-    template,
-    units,
-)
+from bench.report import copied, digest, figures, surroundings, template, units
+from bench.report.pairs import heat_map as pair_map
+from bench.report.pairs import located
 from bench.report.text import printable
 
 HOSTS_SHOWN = 8  # whose interfaces are listed; the others are in report.json

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.records import Candidate, Fabric, HostFacts, Plan, Report
-from bench.report import columns, digest, located, units
+from bench.report import columns, digest, units
 from bench.report.findings import LABEL, blocks_of, coloured_verdict, labelled
+from bench.report.pairs import located
 from bench.report.progress import Progress
 from bench.report.text import encodable, printable, wrapped
 

@@ -22,7 +22,8 @@ from bench.cli import main
 from bench.commands import night, sweeping
 from bench.lab.job import Told
 from bench.records import Nightly, Report
-from bench.report import history, stored
+from bench.report import stored
+from bench.report.history import archive as history
 from tests import made_nights as made
 
 ROOT = Path(__file__).parents[2]

@@ -89,7 +89,7 @@ def test_a_driver_that_stands_still_costs_one_deadline_for_all_questions(
     )
     began = time.monotonic()
     found = hardware.read(Stuck(), root=tmp_path)
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 4.5
     assert found.unreadable["nvml"] == "gave no answer within 0.5 s"
 
 

@@ -23,7 +23,7 @@ def test_a_host_is_gathered_quickly_and_survives_json() -> None:
     host.gather()  # modules are imported once
     start = time.monotonic()
     found = host.gather(node_rank=2, ranks=[5], local_ranks=[1])
-    assert time.monotonic() - start < 2.0  # 0.03 s on an idle machine
+    assert time.monotonic() - start < 20  # 0.03 s on an idle machine
     assert (found.node_rank, found.ranks, found.placements[0].local_rank) == (2, (5,), 1)
     assert found.boot_id
     assert found.boot_id in found.identity

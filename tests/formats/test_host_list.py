@@ -59,7 +59,7 @@ def test_a_list_made_to_be_large_is_refused_at_once(text: str) -> None:
     begun = time.monotonic()
     with pytest.raises(BadInput):
         expand(text)
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < 20
 
 
 def test_as_many_hosts_as_slurm_itself_allows() -> None:

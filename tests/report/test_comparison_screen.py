@@ -18,8 +18,10 @@ from bench.records import (
     Difference,
     SideSummary,
 )
-from bench.report import comparison_figures, comparison_markdown, comparison_screen
-from bench.report.comparison_rows import blocks
+from bench.report.comparison import figures as comparison_figures
+from bench.report.comparison import markdown as comparison_markdown
+from bench.report.comparison import screen as comparison_screen
+from bench.report.comparison.rows import blocks
 
 
 @pytest.mark.parametrize(

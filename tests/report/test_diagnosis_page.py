@@ -15,7 +15,8 @@ import pytest
 from bench.cli import main
 from bench.hang.timeline import COMPLETED, SCHEDULED, Lines, Mark, Row, Timeline
 from bench.records import Diagnosis
-from bench.report import diagnosis_page, timeline_data
+from bench.report.diagnosis import page as diagnosis_page
+from bench.report.diagnosis import timeline as timeline_data
 from tests.hang.job import Call, Job, same, write
 from tests.report.test_page import Browser, browser
 

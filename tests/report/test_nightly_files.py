@@ -20,18 +20,12 @@ from rich.cells import cell_len
 from bench.commands import night
 from bench.judge.history.words import ends, signed
 from bench.records import Nightly, NightlySeries, Report, SlowHost
-from bench.report import (
-    history,
-    history_page,
-    history_screen,
-    junit,
-    metrics,
-    nightly_markdown,
-    nightly_screen,
-    points_csv,
-    sparks,
-    suspects_file,
-)
+from bench.report import junit, metrics, points_csv
+from bench.report.history import archive as history
+from bench.report.history import nightly_markdown, nightly_screen, sparks
+from bench.report.history import page as history_page
+from bench.report.history import screen as history_screen
+from bench.report.pairs import suspects_file
 from tests import made_nights as made
 from tests.report.test_page import Browser, browser
 

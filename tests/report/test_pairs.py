@@ -12,8 +12,10 @@ from bench.judge.pairs.grid import CELLS
 from bench.judge.pairs.locating import Search
 from bench.judge.verdict import judge
 from bench.records import HostFacts, Interval, Location, Report, Suspect
-from bench.report import exports, located, page, pair_map
-from bench.report.pair_map import LEAST_TOP, MOST_TOP
+from bench.report import exports, page
+from bench.report.pairs import heat_map as pair_map
+from bench.report.pairs import located
+from bench.report.pairs.heat_map import LEAST_TOP, MOST_TOP
 from tests.judge.simulated_fabric import Fabric
 
 TWICE = Interval(value=2.0, low=1.98, high=2.02)

@@ -2,7 +2,7 @@
 
 In: a Past (nights in order, tonight last; the baseline; tonight's report and second look). Out: a
 Nightly. Findings are few: one for each way that carries data, whatever number of its series
-moved. Pure: who reads folders is report/history.
+moved. Pure: who reads folders is report/history/archive.
 """
 
 from __future__ import annotations

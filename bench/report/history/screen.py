@@ -13,10 +13,11 @@ from rich.cells import cell_len
 from bench.judge.history.words import SIZES, ends, signed
 from bench.records import Nightly, NightlySeries, SeriesChange
 from bench.records.history import Part
-from bench.report import sparks, units
+from bench.report import units
 from bench.report.findings import labelled
-from bench.report.nightly_rows import state, value
-from bench.report.nightly_screen import LABEL, baseline_words, footnote
+from bench.report.history import sparks
+from bench.report.history.nightly_rows import state, value
+from bench.report.history.nightly_screen import LABEL, baseline_words, footnote
 from bench.report.text import cell, wrapped
 
 SERIES_SHOWN = 40  # rows; those that are not steady come first

@@ -12,8 +12,8 @@ from typing import Any
 
 from bench.judge.history.words import signed
 from bench.records import NightlySeries
-from bench.report import sparks
 from bench.report.figures import COLOURS, NEUTRAL, SYMBOLS
+from bench.report.history import sparks
 from bench.report.text import printable
 
 TICKS = 6  # labels of nights before they touch at 400 px

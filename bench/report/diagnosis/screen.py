@@ -12,8 +12,7 @@ from tabulate import tabulate
 
 from bench.hang import calls
 from bench.records import Diagnosis, FlightCollective, FlightPicture
-from bench.report import diagnosis_words as words
-from bench.report import launch_rows
+from bench.report.diagnosis import launch_rows, words
 from bench.report.findings import LABEL, blocks_of, coloured_verdict
 from bench.report.text import cell, printable, wrapped
 

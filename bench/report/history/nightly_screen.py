@@ -14,10 +14,11 @@ from rich.cells import cell_len
 from bench.judge.history.words import SIZES
 from bench.judge.sides.differences import is_factor
 from bench.records import Nightly, NightlySeries
-from bench.report import digest, sparks, units
-from bench.report.comparison_screen import difference_words
+from bench.report import digest, units
+from bench.report.comparison.screen import difference_words
 from bench.report.findings import blocks_of, coloured_verdict, labelled
-from bench.report.nightly_rows import NIGHTS_SHOWN, Row, rows
+from bench.report.history import sparks
+from bench.report.history.nightly_rows import NIGHTS_SHOWN, Row, rows
 from bench.report.text import abbreviated, cell, printable, wrapped
 
 LABEL = 10

@@ -16,7 +16,7 @@ from bench.judge.sides import accusations
 from bench.judge.sides.differences import is_factor
 from bench.records import Comparison, Difference, Finding
 from bench.report import units
-from bench.report.comparison_rows import Block, Row, blocks
+from bench.report.comparison.rows import Block, Row, blocks
 from bench.report.findings import GREEN, PLAIN, RED, YELLOW, blocks_of, labelled
 from bench.report.text import abbreviated, cell, printable, wrapped
 

@@ -10,8 +10,8 @@ from tabulate import tabulate
 
 from bench.records import Comparison, Finding
 from bench.report import digest
-from bench.report.comparison_rows import blocks
-from bench.report.comparison_screen import (
+from bench.report.comparison.rows import blocks
+from bench.report.comparison.screen import (
     beyond_head,
     changed_words,
     is_told,

@@ -9,12 +9,13 @@ from tabulate import tabulate
 
 from bench.judge.sides.differences import is_factor
 from bench.records import Nightly
-from bench.report import digest, sparks, units
-from bench.report.comparison_screen import difference_words
+from bench.report import digest, units
+from bench.report.comparison.screen import difference_words
 from bench.report.exports import escaped as md
 from bench.report.exports import finding_md
-from bench.report.nightly_rows import NIGHTS_SHOWN, rows
-from bench.report.nightly_screen import baseline_words, history_words
+from bench.report.history import sparks
+from bench.report.history.nightly_rows import NIGHTS_SHOWN, rows
+from bench.report.history.nightly_screen import baseline_words, history_words
 
 HEAD = ("series", "small", "large", "nights", "state")
 

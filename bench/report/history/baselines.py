@@ -16,7 +16,7 @@ import msgspec
 from bench.judge.history import nights
 from bench.records import BadInput, Baseline, Baselines, CostLine, Night, Report
 from bench.report import folder as run_folder
-from bench.report.history import History, content_of
+from bench.report.history.archive import History, content_of
 
 BASELINE_NAME = "baseline.json"
 LATEST = 4e9  # seconds since the epoch: the year 2096

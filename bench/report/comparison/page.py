@@ -10,9 +10,10 @@ from typing import Any
 
 from bench.judge.sides import words
 from bench.records import Comparison
-from bench.report import comparison_figures, template
-from bench.report.comparison_rows import Block, blocks, name_of
-from bench.report.comparison_screen import (
+from bench.report import template
+from bench.report.comparison import figures as comparison_figures
+from bench.report.comparison.rows import Block, blocks, name_of
+from bench.report.comparison.screen import (
     beyond_head,
     changed_words,
     is_told,
@@ -35,7 +36,7 @@ def render(comparison: Comparison) -> str:
         if len(line.cells) > 1:
             drawn[f"busbw-{at}"] = comparison_figures.curves(line)
             drawn[f"change-{at}"] = comparison_figures.changes(line)
-    return template.named("comparison.html").render(
+    return template.named("comparison/page.html").render(
         comparison=comparison,
         lines=[(at, block, names[block.name]) for at, block in enumerate(ordered[:LINES_SHOWN])],
         hidden=max(len(ordered) - LINES_SHOWN, 0),

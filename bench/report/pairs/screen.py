@@ -7,8 +7,9 @@ sweep's screen.
 from __future__ import annotations
 
 from bench.records import PairReading
-from bench.report import digest, located, units
+from bench.report import digest, units
 from bench.report.findings import LABEL, blocks_of, coloured_verdict
+from bench.report.pairs import located
 from bench.report.text import printable, wrapped
 
 SHOWN = 6  # lists or runs in one screen

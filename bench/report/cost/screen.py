@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from bench.records import CostReport
-from bench.report import cost_rows, units
+from bench.report import units
+from bench.report.cost import rows as cost_rows
 from bench.report.findings import GREEN, PLAIN, labelled
 from bench.report.text import cell, printable, wrapped
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench.judge.history.words import signed
 from bench.records import NightlySeries
-from bench.report import sparks
+from bench.report.history import sparks
 from bench.report.text import printable
 
 ROWS_SHOWN = 12  # lines of candidate and collective

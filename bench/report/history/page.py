@@ -10,10 +10,12 @@ from typing import Any
 
 from bench.judge.history.words import SIZES, ends, signed
 from bench.records import Nightly, NightlySeries
-from bench.report import history_figures, sparks, template
-from bench.report.history_screen import change_rows
-from bench.report.nightly_rows import state, value
-from bench.report.nightly_screen import baseline_words, history_words
+from bench.report import template
+from bench.report.history import figures as history_figures
+from bench.report.history import sparks
+from bench.report.history.nightly_rows import state, value
+from bench.report.history.nightly_screen import baseline_words, history_words
+from bench.report.history.screen import change_rows
 
 CANDIDATES_SHOWN = 12  # more make a page that no one scrolls
 
@@ -33,7 +35,7 @@ def render(told: Nightly) -> str:
                 key = f"nights-{len(drawn)}"
                 drawn[key] = history_figures.nights(own)
                 plots.append((key, name, SIZES[part]))
-    return template.named("history.html").render(
+    return template.named("history/page.html").render(
         told=told,
         history=history_words(told),
         baseline=baseline_words(told),

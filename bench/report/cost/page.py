@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from bench.records import CostReport
-from bench.report import cost_figures, cost_rows, template
+from bench.report import template
+from bench.report.cost import figures as cost_figures
+from bench.report.cost import rows as cost_rows
 
 
 def render(report: CostReport) -> str:
@@ -18,7 +20,7 @@ def render(report: CostReport) -> str:
     figure = cost_figures.over_hosts(report)
     if figure["data"]:
         drawn["hosts"] = figure
-    return template.named("cost.html").render(
+    return template.named("cost/page.html").render(
         report=report,
         rows=list(zip(report.strategies, cost_rows.rows(report), strict=True)),
         columns=cost_rows.columns(report),

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from bench.hang.scene import rank_words, stack_words
 from bench.hang.timeline import Timeline
 from bench.records import Diagnosis, FlightPicture
-from bench.report import diagnosis_words as words
-from bench.report import digest, template, timeline_data, units
+from bench.report import digest, template, units
+from bench.report.diagnosis import timeline as timeline_data
+from bench.report.diagnosis import words
 
 PLACES_SHOWN = 60
 FILES_SHOWN = 200
@@ -34,7 +35,7 @@ class Place:
 def render(diagnosis: Diagnosis, timeline: Timeline | None = None) -> str:
     """A few ten kB, and the timeline's data."""
     places = _places(diagnosis.flight) if diagnosis.flight else []
-    return template.named("diagnosis.html").render(
+    return template.named("diagnosis/page.html").render(
         diagnosis=diagnosis,
         verdict=words.verdict(diagnosis),
         facts=[*words.read(diagnosis), *words.state(diagnosis)],

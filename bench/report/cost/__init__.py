@@ -1,0 +1,1 @@
+"""What training strategies cost, told: a table, the recommendation, a chart over hosts."""
