@@ -137,6 +137,7 @@ def calls(*entries: tuple[int, str, bool], timeout_ms: int = 600_000) -> bytes:
         {
             "entries": [
                 {
+                    "record_id": number,
                     "collective_seq_id": seq,
                     "pg_id": 0,
                     "process_group": ["0", "default_pg"],
@@ -147,7 +148,7 @@ def calls(*entries: tuple[int, str, bool], timeout_ms: int = 600_000) -> bytes:
                     "retired": retired,
                     "timeout_ms": timeout_ms,
                 }
-                for seq, name, retired in entries
+                for number, (seq, name, retired) in enumerate(entries)
             ]
         }
     ).encode()
@@ -231,6 +232,23 @@ def test_what_was_taken_while_nothing_moved_outlives_what_came_after_the_failure
     harvest.dump(0, "gloo", "json", 0, late)
     harvest.write(WatchedJob(command=("x",)))
     assert (tmp_path / "flight/asked_gloo_rank_0.json").read_bytes() == late
+
+
+def test_a_rank_that_ended_many_calls_later_had_not_been_standing_still(tmp_path: Path) -> None:
+    (tmp_path / "flight").mkdir()
+    harvest = Harvest(tmp_path)
+    slow_start = calls((1, "all_reduce", False))
+    harvest.keep(1)
+    harvest.dump(0, "gloo", "json", 1, slow_start)
+    harvest.dump(1, "gloo", "json", 1, slow_start)
+    cleanup = calls((1, "all_reduce", True), (2, "barrier", True))
+    harvest.dump(0, "gloo", "json", 0, cleanup)
+    assert harvest.keeps and harvest.told()[0, "gloo"] == slow_start
+    steps = [(seq, "all_reduce", True) for seq in range(1, 25)]
+    harvest.dump(0, "gloo", "json", 0, calls(*steps))
+    harvest.dump(1, "gloo", "json", 0, calls((1, "all_reduce", True)))
+    assert not harvest.keeps
+    assert harvest.told()[0, "gloo"] == calls(*steps)
 
 
 def test_a_recorder_without_an_entry_leaves_no_file(tmp_path: Path) -> None:

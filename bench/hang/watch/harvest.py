@@ -3,7 +3,7 @@
 In: dumps, stacks and states of processes as they come. Out: files in the run's folder, written
 under a temporary name first. A dump that was taken while ranks stood still is worth more than a
 later one: gloo marks a call as over when it has failed. So what was taken then is kept until the
-ranks move again.
+ranks move again, or until a rank's own last dump shows that it has.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from pathlib import Path
 
 import msgspec
 
+from bench.formats import flight_dump
+from bench.formats.source import Source
+from bench.hang.lanes import rows_of
 from bench.hang.watch.recorder import DUMPS
-from bench.records import RankProcess, WatchedJob
+from bench.records import BadInput, RankProcess, WatchedJob
 
+# A rank's own last dump with so many more calls: it has moved since, faster than it was looked at.
+# One more may be a barrier in a `finally`, after what it stood in has failed.
+MOVED_ON = 2
 RECORD = "watch.json"
 STACKS = "stacks.txt"
 FORMS = ("json", "pickle")  # the later one has stacks
@@ -49,7 +55,9 @@ class Harvest:
             return
         have = self._dumps.get((rank, recorder))
         if have is not None and have[0] == self._kept and number != self._kept:
-            return
+            if number != 0 or _entries(data) < _entries(have[2]) + MOVED_ON:
+                return
+            self.thaw()
         if have is not None and have[0] == number and FORMS.index(form) < FORMS.index(have[1]):
             return
         self._dumps[rank, recorder] = number, form, data
@@ -100,3 +108,12 @@ def replace(path: Path, data: bytes) -> None:
 def _has_entries(data: bytes) -> bool:
     """NCCL's recorder is there, and empty, in every job that speaks gloo alone."""
     return b"collective_seq_id" in data
+
+
+def _entries(data: bytes) -> int:
+    """How many calls its rank had made; 0 where it cannot be read."""
+    try:
+        rows = rows_of(flight_dump.read(Source.of_text(data)))
+    except BadInput:
+        return 0
+    return int(rows["record_id"][-1]) + 1 if len(rows) else 0
