@@ -26,6 +26,7 @@ class Fabric:
     noise: float = 0.02  # of each repetition
     shared_noise: float = 0.0  # of a measurement: all its repetitions are wrong together
     way_noise: float = 0.0  # of each repetition and direction
+    credit: float = 0.0  # every second transfer finds a full token bucket and is as much faster
     tails: Literal["normal", "heavy"] = "normal"
     seed: int = 0
     slow: dict[int, float] = field(default_factory=dict)
@@ -97,6 +98,8 @@ class Fabric:
         if self.collisions:
             luck += np.log(2) * (self._random.random(luck.shape) < self.collisions)
         both = np.exp(luck[None] + self._draws(self.way_noise, 2, len(ways), repeats))
+        if self.credit:
+            both *= np.where(self._random.random(both.shape) < 0.5, 1 - self.credit, 1.0)
         factors = [self._both_ways(order, pair, rail) for pair, rail in ways]
         there, back = both * np.array(factors).T[:, :, None] if ways else both
         return [

@@ -216,6 +216,22 @@ def rightly(
     return right
 
 
+@pytest.mark.parametrize("hosts", [4, 6, 8, 12])
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_luck_of_token_buckets_makes_nobody_slow(hosts: int, repeats: int) -> None:
+    """Shaped links give an idle sender credit: a short transfer is several per cent faster or not
+    at all, and the fastest few of a handful of hosts would make a norm that others miss."""
+
+    def draw_one(draw: np.random.Generator) -> tuple[Fabric, Search, object]:
+        slow = int(draw.integers(hosts))
+        fabric = Fabric(
+            hosts, slow={slow: 1.0}, noise=0.003, credit=0.07, seed=int(draw.integers(2**31))
+        )
+        return fabric, Search(repeats=repeats), (f"h{slow}", None, (), False)
+
+    assert rightly(100, draw_one) >= 99
+
+
 @pytest.mark.parametrize("hosts", [4, 8, 32])
 def test_one_nic_of_eight_on_one_host_is_named_by_host_and_rail(hosts: int) -> None:
     def draw_one(draw: np.random.Generator) -> tuple[Fabric, Search, object]:

@@ -15,7 +15,7 @@ import numpy as np
 from bench.judge.pairs import leaf_effects
 from bench.judge.pairs.effects import together
 from bench.judge.pairs.leaf_effects import LeafView, SlowLeaf
-from bench.judge.pairs.plane import Plane, Slow
+from bench.judge.pairs.plane import SURE, Plane, Slow
 from bench.judge.pairs.values import DEFAULT_RAIL, Ints
 from bench.judge.pairs.view import View
 from bench.plan.rounds import Pair, ordered
@@ -156,6 +156,8 @@ def _islands(on: Plane, names: Sequence[str], found: Groups) -> None:
     here, there = label[first], label[second]
     rows = (here >= 0) & (there >= 0) & (here != there)
     between = on.above[rows]
+    if float(np.median(between)) < SURE * on.repetition_error:
+        return  # the luck of single measurements draws such islands, too
     sizes = ", ".join(str(island.size) for island in islands[:GROUPS_SHOWN])
     found.notes.append(
         f"hosts fall into {len(islands)} groups ({sizes} hosts) that are fast inside and "

@@ -105,7 +105,8 @@ class _Leaves:
         none = np.full(self._here.size, DEFAULT_RAIL)
         columns = Columns(
             first=self._here, second=self._there, rail=none, other_rail=none,
-            forward=self._across, backward=self._across, latency=self._across, spread=self._across,
+            forward=self._across, backward=self._across, latency=self._across,
+            spread=np.ones(none.size), error=np.zeros(none.size),
         )  # fmt: skip
         return plane(DEFAULT_RAIL, self._count, columns, self._across, self._threshold)
 

@@ -44,6 +44,7 @@ FEWEST_AGAIN = 3  # of pairs that were measured again
 NOISY_SHARE, NOISY = 0.8, 4.0
 TENTH = 0.1
 APART = math.log(SPREAD)  # values of one part that lie farther apart have more than one cause
+RMS_OF_TWO = 0.83  # median of the root mean square of two standard normal values
 KEPT_SHARE, KEPT_WIDTH = 0.8, 0.66  # the inner 80 % of normal values scatter by 0.66 of all
 
 
@@ -121,8 +122,8 @@ class Plane:
         """Log slowdown that scatter alone does not reach, by how many pairs say so."""
         times = SURE_LONE if self.has_lone_norm else SURE
         with np.errstate(divide="ignore"):
-            each = 1 / counts + 1 / max(self.found.alike, 1)
-        sure: Floats = times * self.scatter * np.sqrt(each)
+            each = np.sqrt(1 / counts + 1 / max(self.found.alike, 1))
+        sure: Floats = np.maximum(times * self.scatter, SURE * self.repetition_error) * each
         noisy = max(self.scatter, self._spread_of_all) > NOISY_SHARE * self.found.threshold
         return np.maximum(sure, NOISY * self.scatter) if noisy else sure
 
@@ -134,14 +135,15 @@ class Plane:
     @cached_property
     def scatter(self) -> float:
         """Standard deviation of what hosts leave unexplained. Few pairs are often alike by luck;
-        then the measurements of one pair must be as well."""
+        then the measurements of one pair must be as well, and the repetitions of a measurement."""
         if self.known_scatter is not None:
             return self.known_scatter
         between, free = self._between_pairs
         if free < FEWEST_FREE:
             between = NOISE_SHARE * self.found.threshold
-        again = self._within_pairs if free < ENOUGH_FREE else 0.0
-        return max(LEAST_NOISE, between, again)
+        if free >= ENOUGH_FREE:
+            return max(LEAST_NOISE, between)
+        return max(LEAST_NOISE, between, self._within_pairs, self.repetition_error)
 
     @property
     def _spread_of_all(self) -> float:
@@ -176,6 +178,12 @@ class Plane:
         kept = (counts[group] > 1) & (wide[group] < APART / 2)
         free = int(kept.sum()) - np.unique(group[kept]).size
         return _inner_width(left[kept], free) if free >= FEWEST_AGAIN else 0.0
+
+    @cached_property
+    def repetition_error(self) -> float:
+        """Standard error of a measurement by its repetitions, but for those whose paths collided."""
+        told = self.columns.error[self.columns.spread < SPREAD]
+        return float(np.median(told)) / RMS_OF_TWO if told.size else 0.0
 
     def _slow(self, host: int) -> Slow:
         found = self.found

@@ -37,7 +37,8 @@ def typical(times: Iterable[float]) -> float:
 class Columns:
     """Measurements, a row each; hosts as numbers. Times are natural logarithms of seconds, the
     slowest of `forward` (first to second) and `backward` being what a ring would feel; `latency`
-    is NaN where it was not measured. `spread` is the slowest repetition over the fastest."""
+    is NaN where it was not measured. `spread` is the slowest repetition over the fastest, `error`
+    the standard error that repetitions give a time of their row (log; 0 where there is one)."""
 
     first: Ints
     second: Ints
@@ -47,6 +48,7 @@ class Columns:
     backward: Floats
     latency: Floats
     spread: Floats
+    error: Floats
 
     def __len__(self) -> int:
         return len(self.first)
@@ -116,6 +118,7 @@ def _columns(figures: Sequence[PairFigure], index: Mapping[str, int]) -> Columns
         first=ends[0], second=ends[1], rail=rails[0], other_rail=rails[1],
         forward=_logs(ahead), backward=_logs(back),
         latency=_latencies(figures), spread=np.maximum(_apart(ahead), _apart(back)),
+        error=np.sqrt((_variance(ahead) + _variance(back)) / 2),
     )  # fmt: skip
     return found.where(np.isfinite(found.forward) & np.isfinite(found.backward))
 
@@ -147,6 +150,16 @@ def _apart(times: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         apart: Floats = times[:, -1] / times[:, 0]
     return apart
+
+
+def _variance(times: Floats) -> Floats:
+    """Of what `_logs` takes from each row: no better than the mean of half the repetitions."""
+    repeats = times.shape[1]
+    if repeats < 2:
+        return np.zeros(len(times))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: Floats = np.log(times).var(axis=1, ddof=1) / (repeats / 2)
+    return found
 
 
 def _latencies(figures: Sequence[PairFigure]) -> Floats:
