@@ -37,6 +37,7 @@ PARTNERS = 2  # different good hosts: one alone might be a slow link
 # Times the error of a mean that good hosts' values do not reach, though the unluckiest of all is
 # looked at.
 SURE, SURE_LONE = 3.0, 2.0  # SURE_LONE beside LONE_NORM
+SURE_AGAIN = 2.5  # times the error by repetitions, which knows nothing of who was chosen
 FEWEST_FREE, ENOUGH_FREE = 4, 30  # degrees of freedom: below, scatter says nothing; it says all
 FEWEST_AGAIN = 3  # of pairs that were measured again
 # Where pairs scatter by more than this share of the threshold, more repetitions did not help: what
@@ -123,7 +124,7 @@ class Plane:
         times = SURE_LONE if self.has_lone_norm else SURE
         with np.errstate(divide="ignore"):
             each = np.sqrt(1 / counts + 1 / max(self.found.alike, 1))
-        sure: Floats = np.maximum(times * self.scatter, SURE * self.repetition_error) * each
+        sure: Floats = np.maximum(times * self.scatter, SURE_AGAIN * self.repetition_error) * each
         noisy = max(self.scatter, self._spread_of_all) > NOISY_SHARE * self.found.threshold
         return np.maximum(sure, NOISY * self.scatter) if noisy else sure
 
