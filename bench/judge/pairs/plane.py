@@ -182,7 +182,7 @@ class Plane:
 
     @cached_property
     def repetition_error(self) -> float:
-        """Standard error of a measurement by its repetitions, but for those whose paths collided."""
+        """Standard error of a measurement by its repetitions, where its paths did not collide."""
         told = self.columns.error[self.columns.spread < SPREAD]
         return float(np.median(told)) / RMS_OF_TWO if told.size else 0.0
 
