@@ -125,6 +125,16 @@ def _rate(seats: Seats) -> Finding | None:
     return _slow_port(first, port, low, usual, f"{votes} other hosts")
 
 
+def _where(ports: PortsOf, port: RdmaPort, hosts: Sequence[str]) -> Where:
+    return Where(
+        host=hosts[0] if len(hosts) == 1 else None,
+        hosts=tuple(hosts) if len(hosts) > 1 else (),
+        device=port.device,
+        file=ports.file,
+        line=ports.line,
+    )
+
+
 def _slow_port(
     ports: PortsOf, port: RdmaPort, hosts: Sequence[str], usual: float, whom: str
 ) -> Finding:
@@ -133,13 +143,7 @@ def _slow_port(
         severity="degraded",
         summary=f"{port.device} port {port.port} on {listed(hosts)} runs at "
         f"{port.rate_gbit:g} Gbit/s where {whom} have {usual:g}.",
-        where=Where(
-            host=hosts[0] if len(hosts) == 1 else None,
-            hosts=tuple(hosts) if len(hosts) > 1 else (),
-            device=port.device,
-            file=ports.file,
-            line=ports.line,
-        ),
+        where=_where(ports, port, hosts),
         evidence=(
             Evidence(
                 basis="claimed", text=f"{place(ports.file)}: {port.device} {port.rate_gbit:g} Gb/s"
@@ -175,13 +179,7 @@ def _state(seats: Seats, active: Seats) -> Finding | None:
         severity="degraded",
         summary=f"{port.device} port {port.port} is {port.state} on {listed(down)} and active on "
         f"{listed(active)}: NCCL leaves it out there, and channels on it have no partner.",
-        where=Where(
-            host=down[0] if len(down) == 1 else None,
-            hosts=tuple(down) if len(down) > 1 else (),
-            device=port.device,
-            file=first.file,
-            line=first.line,
-        ),
+        where=_where(first, port, down),
         evidence=(
             Evidence(
                 basis="claimed",
