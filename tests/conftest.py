@@ -3,6 +3,9 @@
 A skipped test looks green and proves nothing, so a skip without the `gpu` mark fails the run and
 is named. A machine that lacks something that tests need (a package, the right to make namespaces)
 has to say so by failing.
+
+Property tests draw the same examples each time, so that a run fails for what was changed; other
+examples are tried on purpose: ./run.sh test -m hypothesis --hypothesis-profile=default
 """
 
 from __future__ import annotations
@@ -19,12 +22,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:  # tests of this file copy it to where there is no bench
     from bench.records import HostFacts
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = ("test_readme.py", "test_bad_days.py")
+settings.register_profile("same-each-time", derandomize=True)
+settings.load_profile("same-each-time")
 UNEXPECTED_SKIPS = pytest.StashKey[list[str]]()
 
 

@@ -101,7 +101,8 @@ class _Reader:
         match = None if grub else _COMMAND_LINE.search(text)
         if grub or match:
             told = (grub["quoted"] if grub else match["line"] if match else "").strip("\"' ")
-            if "=" in told and (self.command_line is None or "BOOT_IMAGE=" in told):
+            # A line that names its kernel is of a boot; the last of them is the present one.
+            if "=" in told and (not self.command_line or _IMAGE.search(told)):
                 self.command_line = _kept(told)
                 self.asked = _from_command_line(told)
                 self.line = self.line or number

@@ -68,6 +68,19 @@ def test_grubs_line_is_a_command_line() -> None:
     assert (hints.iommu, hints.command_line) == ("off", "amd_iommu=off pci=noacs")
 
 
+@pytest.mark.parametrize(
+    ("later", "state"),
+    [
+        ("BOOT_IMAGE=", "passthrough"),  # cut off: says nothing of a kernel
+        ("BOOT_IMAGE=/vmlinuz-6.8.0 ro iommu=off", "off"),  # the next boot
+        ("root=/dev/sda1 iommu=off", "passthrough"),
+    ],
+)
+def test_of_several_lines_the_last_that_names_its_kernel_counts(later: str, state: str) -> None:
+    hints = of_text(f"BOOT_IMAGE=/vmlinuz ro iommu=pt\n{later}")
+    assert hints.command_line and hints.iommu == state
+
+
 def test_other_kernel_messages_are_not_meant() -> None:
     text = "[    1.0] usb 1-1: new device\n[    2.0] eth0: link up\n"
     assert kernel_hints.likeness(text, "dmesg.txt") == 0
