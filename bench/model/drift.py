@@ -24,10 +24,13 @@ Floats = npt.NDArray[np.float64]
 
 FEWEST = 10  # nights that make a level; before, nothing but a gate can judge
 CONFIRMED, LONGEST = 3, 10  # nights of a new level: from the first on to the last that helps
-LEAST_STEP = 0.02  # a change below 2 % is not worth a person's morning
+LEAST_STEP = 0.019  # a change below 2 % is not worth a person's morning
 # Standard errors of the difference between two levels. So many, because nights that resemble their
 # neighbours are that far apart far more often than independent ones; a step of 5 % is further.
-BAR, BAR_OF_THREE = 4.2, 4.6
+BAR, BAR_OF_THREE = 3.9, 4.5
+# What is new in the new level must clear this much more, and it alone the least step: a night that
+# resembles the one before it says less than its distance from the old level.
+NEW_BAR, LEVEL_SHARE = 1.07, 0.9
 YOUNG_BAR = 1.3  # times that, where the level before is itself of a few nights
 # Good news can wait: half of all false alarms would be of nights that were faster.
 FASTER_NIGHTS, FASTER_BAR = 7, 1.25
@@ -42,6 +45,7 @@ NEAR, NEARER = 4.0, 0.5  # spreads from the new level at most, or half of the st
 # estimate costs power on one side and false alarms on the other.
 LEAST_SPREAD, TRUSTED_SPREAD, WIDER, FEW = 0.01, 0.012, 1.7, 6.0
 MOST_ALIKE = 0.6  # correlation of neighbouring nights: more would be a drift
+SURELY_ALIKE, LIKELY_ALIKE = 1.0, 0.5  # standard errors that an estimate of it is lowered by
 REMEMBERED = 120  # nights whose scatter counts: a fabric may become quieter
 CLIP, CLIPPED_SHARE = 2.0, 0.9205  # of MADs; E[clip(z, 2)^2] of a standard normal z
 MAD = 1.4826  # median absolute deviation to standard deviation, for normal noise
@@ -169,15 +173,33 @@ def believed(residuals: Floats) -> float:
 
 
 def _alike(residuals: Floats) -> float:
-    """By how much nights that resemble their neighbours widen the error of a level: by what is
-    sure of their correlation, one standard error below its estimate."""
+    """By how much nights that resemble their neighbours widen the error of a level."""
+    rho = _correlation(residuals, SURELY_ALIKE)
+    return math.sqrt((1 + rho) / (1 - rho))
+
+
+def _correlation(residuals: Floats, errors: float) -> float:
+    """Of neighbouring nights, `errors` standard errors below its estimate and not below zero."""
     pulled = _pulled(residuals, CLIP * MAD * _median(np.abs(residuals)))
     own = float(pulled @ pulled)
     if own <= 0:
-        return 1.0
-    rho = float(pulled[1:] @ pulled[:-1]) / own - 1 / math.sqrt(residuals.size)
-    rho = min(max(rho, 0.0), MOST_ALIKE)
-    return math.sqrt((1 + rho) / (1 - rho))
+        return 0.0
+    rho = float(pulled[1:] @ pulled[:-1]) / own - errors / math.sqrt(residuals.size)
+    return min(max(rho, 0.0), MOST_ALIKE)
+
+
+def _new(last: float, nights: Floats, rho: float) -> float:
+    """The step that `nights` show beyond what their neighbours foretold; all, and the `last` night
+    before them, count from the old level.
+
+    Generalised least squares for a step in a first-order autoregression of `rho`: innovations
+    d_t = x_t - rho x_(t-1), to which the first night of a step contributes all of it and each
+    later one a share of 1 - rho.
+    """
+    told = nights - rho * np.concatenate(([last], nights[:-1]))
+    shares = np.full(nights.size, 1 - rho)
+    shares[0] = 1.0
+    return float(shares @ told / (shares @ shares))
 
 
 def _scatter(kept: Floats, segment: Floats) -> Floats:
@@ -217,7 +239,13 @@ def _change(segment: Floats, kept: Floats, *, back: bool) -> ChangePoint | None:
         if after.size < FASTER_NIGHTS:
             return None
         bar *= FASTER_BAR
-    wanted = max(bar * error, LEAST_STEP)
+    wanted = max(bar * error, LEVEL_SHARE * LEAST_STEP)
+    reach = HUBER * max(spread, LEAST_SPREAD / 3)
+    new = _new(
+        float(_pulled(before[-1:] - low, reach)[0]),
+        _pulled(after - high, reach) + step,
+        _correlation(scatter, LIKELY_ALIKE),
+    )
     # A night shows the whole step at most: two wild ones must not carry a third.
     shown = np.minimum(math.copysign(1.0, step) * (after - low), abs(step))
     first, last = shown[:CONFIRMED], shown[-CONFIRMED:]
@@ -225,6 +253,7 @@ def _change(segment: Floats, kept: Floats, *, back: bool) -> ChangePoint | None:
     least_shown = min(float(first.min()), float(last.min()))
     sure = (
         abs(step) > wanted
+        and math.copysign(1.0, step) * new > max(NEW_BAR * bar * error, LEAST_STEP)
         and _median(shown) > MEDIAN_SHARE * wanted
         and ends > SHARE * abs(step)
         and least_shown > min(abs(step) - NEAR * believed(scatter), NEARER * abs(step))
