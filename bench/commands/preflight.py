@@ -175,7 +175,7 @@ def _led(stage: Stage, meeting: Meeting) -> Preflight:
     from bench.plan import candidates, reach
 
     hosts = stage.facts()
-    backend = stage.backend(None)
+    backend = stage.backend(None, guess=True)
     found = candidates.find(hosts, backend=backend)
     hosts, pairs = stage.preflight(found, backend)
     missing = stage.missing()

@@ -18,7 +18,7 @@ import msgspec
 from bench.facts import nvlinks, pci, sysfs
 from bench.facts.nvml import NvmlReader, NvmlRefused, PynvmlReader
 from bench.facts.patience import OutOfTime, within
-from bench.records import Gpu, GpuPair, Nvlink
+from bench.records import Gpu, GpuPair, HostFacts, Nvlink
 
 # nvmlClocksEventReasons*: bits of nvmlDeviceGetCurrentClocksEventReasons
 THROTTLE_REASONS = {
@@ -37,6 +37,7 @@ THROTTLE_REASONS = {
 # facts of a host.
 DEADLINE_S = 12.0
 PULSE_DEADLINE_S = 5.0  # around a session, when the driver is awake
+_NO_ANSWER = "gave no answer"
 MOST_PAIRED = 16  # GPUs of one host whose pairs are asked about: 120 pairs
 
 # Pstates below this one are at work (P2 is what CUDA gets on many boards), P5 and up are at rest.
@@ -120,7 +121,12 @@ def _opened(reader: NvmlReader, ask: Callable[[int], Found], deadline_s: float) 
     try:
         return within(deadline_s, whole)
     except OutOfTime:
-        return Found(unreadable={"nvml": f"gave no answer within {deadline_s:g} s"})
+        return Found(unreadable={"nvml": f"{_NO_ANSWER} within {deadline_s:g} s"})
+
+
+def no_answer(host: HostFacts) -> bool:
+    """NVML kept silent there, so that having found no GPU says nothing."""
+    return not host.gpus and host.unreadable.get("nvml", "").startswith(_NO_ANSWER)
 
 
 class _Asked:

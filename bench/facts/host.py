@@ -62,6 +62,9 @@ def gather(
         unreadable["nccl"] = choice.line or "libnccl gave no answer"
     version = choice.nccl_version
     settings = nccl_conf.effective(os.environ, conf)
+    no_verbs = libraries.verbs_missing() if parts.rdma_ports else None
+    if no_verbs is not None:
+        unreadable["rdma.verbs"] = no_verbs
     plugin = libraries.find_plugin({**settings, **_loader_path()})
     ready, more = readiness.read()
     unreadable |= more
@@ -97,7 +100,7 @@ def gather(
             rdma_ports=parts.rdma_ports,
             settings=settings,
             plugin=str(plugin) if plugin else None,
-            rdma_missing=libraries.verbs_missing() if parts.rdma_ports else None,
+            rdma_missing=no_verbs,
             version=version,
         ),
         readiness=ready,

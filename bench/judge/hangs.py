@@ -130,6 +130,9 @@ def _accuse(
         code, severity = "measurement-failed", "broken"
         if candidate is not None and candidate.outcome == "measured":
             severity = "warning"  # other sessions of it went well
+    off = _switched_off(net) if candidate is not None and candidate.transport == "rdma" else None
+    if off is not None:
+        severity = "warning"  # nobody asked for it to work; that it may be faster is why it ran
     over = f"{name} ({carrier(candidate)})" if candidate and candidate.interfaces else name
     number = f"session {session.case.session + 1}"
     waiting = [r for r in session.ranks if guilt is None or r not in guilt.ranks]
@@ -148,6 +151,8 @@ def _accuse(
         )
     evidence = [Evidence(basis="measured", text=text) for text in (guilt.why if guilt else ())]
     evidence += _stuck(waiting)
+    if off is not None:
+        evidence.append(Evidence(basis="claimed", text=f"{off}: jobs here do without RDMA"))
     if session.reason and guilt is None:
         evidence.append(Evidence(basis="measured", text=quote(session.reason)))
     numbers, hosts = [r.rank for r in ranks], [r.host for r in ranks]
@@ -166,6 +171,19 @@ def _accuse(
         remedy=_look(guilt, code),
         confidence="inferred" if guilt is not None and guilt.inferred else "measured",
     )
+
+
+def _switched_off(net: Networks) -> str | None:
+    """The setting by which the operator does without RDMA, if there is one."""
+    for facts in net.report.hosts:
+        files = [conf.settings for conf in facts.nccl_conf]
+        for settings in (facts.environment, *files):
+            value = settings.get("NCCL_IB_DISABLE")
+            if value is not None:
+                if value.strip() not in ("", "0"):
+                    return f"NCCL_IB_DISABLE={value} on {facts.host}"
+                break
+    return None
 
 
 def _phase(session: Session, guilt: Guilt | None) -> Phase:

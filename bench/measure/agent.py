@@ -118,7 +118,8 @@ class Agent:
                 error = _epitaph(signal_number)
             if outcome == "aborted" and stop():
                 error = TOLD_TO_STOP
-            tail = log.tail(_TAIL_BYTES) or words.tail(_TAIL_BYTES)
+            # NCCL's log never is empty over NCCL; why the process died, torch or CUDA say.
+            tail = "\n".join(filter(None, (log.tail(_TAIL_BYTES), words.tail(_TAIL_BYTES))))
             rank = RankOutcome(
                 rank=request.global_rank,
                 host=self._host,
@@ -130,7 +131,7 @@ class Agent:
                 state=state if outcome in ("hung", "aborted") else None,
                 progress_s=round(silent_s, 2) if outcome != "ok" else None,
                 stacks=trace,
-                log_tail=tail if outcome != "ok" else None,
+                log_tail=(tail or None) if outcome != "ok" else None,
                 start_s=watch.start_s,
             )
             return CaseEnd(

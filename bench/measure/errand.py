@@ -111,7 +111,14 @@ def _prepare_nccl(errand: Errand) -> None:
     NCCL refuses two ranks of one host on one GPU; a distinct NCCL_HOSTID each sends all traffic
     over the network, which is what a network sweep on one GPU wants. RAS is another listener on
     the bootstrap interface, and has crashed (2.26, 2.27): it is off for a benchmark.
+
+    torch's own watch over NCCL would take a case's failure for one of every later case: its signal
+    to write dumps is a key of the store, which all cases share, and a monitor that finds it there
+    sleeps for minutes and then aborts the process. The agents keep the deadlines.
     """
+    os.environ["TORCH_NCCL_ENABLE_MONITORING"] = "0"
+    os.environ["TORCH_NCCL_DUMP_ON_TIMEOUT"] = "0"
+    os.environ["TORCH_FR_DUMP_ON_TIMEOUT"] = "0"  # its name from 2.15 on
     os.environ["NCCL_DEBUG"] = "INFO"
     os.environ["NCCL_DEBUG_SUBSYS"] = "INIT,BOOTSTRAP,ENV,NET,GRAPH"
     if errand.log_file is not None:

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bench.facts import gpus
 from bench.facts import host as host_facts
 from bench.facts.placement import gpu_of, visible_gpus
 from bench.measure.messages import Arrival, Layout, Probed, Setting
 from bench.measure.preflight import peers_of
-from bench.records import Backend, Candidate, HostFacts, PreflightPair, RankPlacement
+from bench.records import Backend, BadInput, Candidate, HostFacts, PreflightPair, RankPlacement
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -40,6 +41,28 @@ class Roster:
                 self._ports[host] = came[node].ports
         self.with_nccl = {label[a.facts.identity] for a in came.values() if a.nccl}
         self.silent = tuple(node for node, arrival in enumerate(arrived) if arrival is None)
+
+    def backend(self, wanted: Backend | None, *, guess: bool = False) -> Backend:
+        """nccl where every host has a GPU and a torch with NCCL, else gloo.
+
+        BadInput where nccl is wanted and cannot be, or where a driver that gave no answer leaves
+        open which it is: a sweep over another backend than the last would be held against that.
+        With `guess` it is gloo then.
+        """
+        unable = [host for host in self.hosts if not host.gpus or host.host not in self.with_nccl]
+        if wanted == "nccl" and unable:
+            raise BadInput(
+                "--backend nccl needs a GPU and a torch built with NCCL on every host; "
+                f"{unable[0].host} lacks one of them"
+            )
+        silent = [host for host in self.hosts if gpus.no_answer(host)]
+        if wanted is None and silent and not guess:
+            raise BadInput(
+                f"NVML on {silent[0].host} {silent[0].unreadable['nvml']}, so whether it has GPUs "
+                "is not known; nvidia-smi -pm 1 keeps the driver awake, --backend gloo does "
+                "without GPUs"
+            )
+        return wanted or ("gloo" if unable else "nccl")
 
     def layouts(self, candidates: Sequence[Candidate], backend: Backend) -> dict[int, Layout]:
         """What each node is told: its host's label, its settings, and whom its leader probes."""

@@ -153,20 +153,10 @@ class Stage:
         said = f"small messages of rank {half} came and its host's facts did not"
         return [f"{said}: large packets are lost on the way (MTU), or it was stopped since"]
 
-    def backend(self, wanted: Backend | None) -> Backend:
-        """nccl where every host has a GPU and a torch with NCCL, else gloo; BadInput where nccl
-        is wanted and cannot be."""
-        unable = [
-            host.host
-            for host in self._roster.hosts
-            if not host.gpus or host.host not in self._roster.with_nccl
-        ]
-        if wanted == "nccl" and unable:
-            raise BadInput(
-                "--backend nccl needs a GPU and a torch built with NCCL on every host; "
-                f"{unable[0]} lacks one of them"
-            )
-        return wanted or ("gloo" if unable else "nccl")
+    def backend(self, wanted: Backend | None, *, guess: bool = False) -> Backend:
+        """The backend of this sweep; BadInput where `wanted` cannot be, or nothing is wanted and
+        nobody knows (then `guess` takes gloo)."""
+        return self._roster.backend(wanted, guess=guess)
 
     def preflight(
         self, candidates: Sequence[Candidate], backend: Backend

@@ -56,7 +56,8 @@ def _socket(network: Network, hosts: Sequence[HostFacts], backend: Backend) -> C
         # NET=Socket: else RDMA carries the data and the interface only the bootstrap. MNNVL off:
         # else NVLink carries it between hosts of one NVLink domain.
         settings |= {"NCCL_NET": "Socket", "NCCL_MNNVL_ENABLE": "0"}
-        settings["NCCL_SOCKET_FAMILY"] = None if family == "inet" else "AF_INET6"
+        # An empty one is none, and unlike an unset one is not filled in from nccl.conf.
+        settings["NCCL_SOCKET_FAMILY"] = "" if family == "inet" else "AF_INET6"
         if len(hosts) == 2:
             settings["NCCL_ALGO"] = "Ring"  # Tree and NVLSTree rightly exceed the wire's rate
         if len(hosts) == 1:  # else its ranks reach each other without any interface

@@ -20,8 +20,9 @@ MOST_HOSTS = 4  # above, three more cases per host would outlast the networks: t
 # on p2p its busbw rightly exceeds what the links of a ring can carry, so nothing could be held
 # against them. MNNVL is for other hosts. NET_DISABLE_INTRA=1 keeps NCCL from taking the network
 # inside a host where it models that as faster; RCCL has it on, which would leave `net` no way.
+# An empty level is none, and unlike an unset one is not filled in from nccl.conf.
 _SAME: dict[str, str | None] = {
-    "NCCL_NVLS_ENABLE": "0", "NCCL_MNNVL_ENABLE": "0", "NCCL_P2P_LEVEL": None
+    "NCCL_NVLS_ENABLE": "0", "NCCL_MNNVL_ENABLE": "0", "NCCL_P2P_LEVEL": ""
 }  # fmt: skip
 _PATHS: dict[str, dict[str, str | None]] = {
     "p2p": {"NCCL_P2P_DISABLE": "0", "NCCL_SHM_DISABLE": "0", "NCCL_NET_DISABLE_INTRA": "1"},

@@ -29,6 +29,11 @@ def rails(hosts: Sequence[HostFacts]) -> list[Candidate]:
     if lacking:
         shown = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if lacking[3:] else "")
         return [_candidate("rdma", having, len(hosts), why=f"no active RDMA port on {shown}")]
+    barred = [host for host in hosts if "rdma.verbs" in host.unreadable]
+    if barred:
+        missing = barred[0].unreadable["rdma.verbs"]
+        said = f"NCCL cannot use RDMA on {barred[0].host}: {missing}"
+        return [_candidate("rdma", ports, len(hosts), why=said)]
     found = [_candidate("rdma", ports, len(hosts))]
     lanes = _lanes(ports)
     for i, lane in enumerate(lanes if len(lanes) > 1 else []):
@@ -74,7 +79,9 @@ def _candidate(
 ) -> Candidate:  # fmt: skip
     lists = {host: "=" + ",".join(mine) for host, mine in ports.items()}
     same = len(set(lists.values())) == 1
-    settings: dict[str, str | None] = {"NCCL_NET": "IB", "NCCL_MNNVL_ENABLE": "0"}
+    settings: dict[str, str | None] = {
+        "NCCL_NET": "IB", "NCCL_IB_DISABLE": "0", "NCCL_MNNVL_ENABLE": "0"
+    }  # fmt: skip
     if hosts == 2:
         settings["NCCL_ALGO"] = "Ring"  # Tree and NVLSTree rightly exceed the wire's rate
     if same:

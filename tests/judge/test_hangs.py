@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 
+import msgspec
 import pytest
 
 from bench.judge.hangs import guilty
 from bench.judge.verdict import judge
-from bench.records import RankOutcome, Report
+from bench.records import Candidate, Case, RankOutcome, Report, Session
 
 RESET = "RuntimeError: [..] Connection reset by peer"
 
@@ -141,6 +142,30 @@ def test_when_all_ranks_fail_with_errors_it_is_no_hang(healthy):
     healthy.session("data", "failed", ranks=ranks).outcome("data", "failed")
     finding = one(judge(healthy.report()))
     assert finding.code == "measurement-failed" and "no device" in finding.summary
+
+
+def test_rdma_that_the_operator_switched_off_is_no_broken_network(healthy):
+    healthy.everywhere(environment={"NCCL_IB_DISABLE": "1"})
+    healthy.measured("data", 0.012)
+    report = healthy.report()
+    rdma = Candidate(
+        name="rdma", kind="network", transport="rdma", outcome="failed",
+        interfaces={host.host: "mlx5_0" for host in report.hosts},
+    )  # fmt: skip
+    ended = [
+        RankOutcome(rank=r.rank, host=r.host, outcome="failed", phase="init",
+                    error="RuntimeError: NCCL error: unhandled system error")
+        for r in healthy.ended(("failed", "init"))
+    ]  # fmt: skip
+    session = Session(
+        case=Case(number=9, candidate="rdma", session=0), outcome="failed", ranks=ended
+    )
+    report = msgspec.structs.replace(
+        report, candidates=(*report.candidates, rdma), sessions=(*report.sessions, session)
+    )
+    (finding,) = [f for f in judge(report).findings if f.where.candidate == "rdma"]
+    assert (finding.code, finding.severity) == ("measurement-failed", "warning")
+    assert any("NCCL_IB_DISABLE=1 on" in e.text for e in finding.evidence)
 
 
 def test_an_interrupted_session_is_not_judged(healthy):

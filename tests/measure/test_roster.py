@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from bench.measure.messages import Arrival, Probed
 from bench.measure.roster import Roster
 from bench.records import (
+    BadInput,
     Candidate,
     Gpu,
     HostFacts,
@@ -52,6 +54,28 @@ def test_hosts_with_one_name_get_labels_and_each_node_learns_its_own() -> None:
     assert layouts[0].settings["data"].ask == "=data0"
     assert [peer.host for peer in layouts[0].peers] == ["gpu#2"]
     assert layouts[0].ranks == (0, 1)
+
+
+def test_the_backend_is_what_all_hosts_can_do_and_no_guess() -> None:
+    both = Roster([arrival(0, (0,), gpus=1), arrival(1, (1,), gpus=1)], placed(0, 1))
+    one = Roster([arrival(0, (0,), gpus=1), arrival(1, (1,))], placed(0, 1))
+    assert (both.backend(None), one.backend(None), both.backend("gloo")) == (
+        "nccl",
+        "gloo",
+        "gloo",
+    )
+    with pytest.raises(BadInput, match="gpu#2 lacks one of them"):
+        one.backend("nccl")
+
+    came = arrival(1, (1,))
+    slow = {"nvml": "gave no answer within 12 s"}
+    came = msgspec.structs.replace(
+        came, facts=msgspec.structs.replace(came.facts, unreadable=slow)
+    )
+    unknown = Roster([arrival(0, (0,), gpus=1), came], placed(0, 1))
+    with pytest.raises(BadInput, match="NVML on gpu#2 gave no answer within 12 s"):
+        unknown.backend(None)
+    assert unknown.backend("gloo") == unknown.backend(None, guess=True) == "gloo"
 
 
 def test_two_nodes_of_one_machine_are_one_host_that_one_of_them_leads() -> None:

@@ -182,7 +182,7 @@ def test_ipv6_counts_where_an_interface_has_no_ipv4() -> None:
     assert found["data0"].subnet == "fd00:2::/64"
     assert found["data0"].environment["NCCL_SOCKET_FAMILY"] == "AF_INET6"
     assert found["mgmt0"].addresses["host1"] == "10.1.0.1"
-    assert found["mgmt0"].environment["NCCL_SOCKET_FAMILY"] is None
+    assert found["mgmt0"].environment["NCCL_SOCKET_FAMILY"] == ""
 
 
 def test_link_local_interfaces_count_only_alone_or_when_nccl_takes_them() -> None:
@@ -299,7 +299,7 @@ def test_nccl_networks_are_pinned_to_sockets_and_on_two_hosts_to_the_ring() -> N
     two, four = (networks(find(cluster(n), backend="nccl"))["data0"].environment for n in (2, 4))
     assert two.pop("NCCL_ALGO") == "Ring"
     assert two == four == {
-        "NCCL_NET": "Socket", "NCCL_MNNVL_ENABLE": "0", "NCCL_SOCKET_FAMILY": None,
+        "NCCL_NET": "Socket", "NCCL_MNNVL_ENABLE": "0", "NCCL_SOCKET_FAMILY": "",
         "NCCL_SOCKET_IFNAME": "=data0",
     }  # fmt: skip
 
@@ -336,6 +336,16 @@ def test_rdma_is_all_rails_together_and_each_with_the_nearest_rank_of_each_host(
     assert found["rdma/mlx5_1"].environment["NCCL_IB_HCA"] == "=mlx5_1"
     assert found["rdma/mlx5_0"].ranks == (0, 2)
     assert found["rdma/mlx5_1"].ranks == (1, 3)
+
+
+def test_rdma_is_tried_where_a_setting_forbids_it_and_left_out_where_it_cannot_be() -> None:
+    (one, *_) = [c for c in find([gpu_host(1), gpu_host(2)], backend="nccl") if c.name == "rdma"]
+    assert one.environment["NCCL_IB_DISABLE"] == "0"  # what is left unset nccl.conf would fill in
+    why = "/dev/infiniband/uverbs* is not there"
+    hosts = [gpu_host(1), gpu_host(2, unreadable={"rdma.verbs": why})]
+    found = [c for c in find(hosts, backend="nccl") if c.transport == "rdma"]
+    assert [(c.name, c.outcome) for c in found] == [("rdma", "skipped")]
+    assert found[0].reason == f"NCCL cannot use RDMA on host2: {why}"
 
 
 def test_a_rail_runs_from_the_gpu_that_each_rank_really_takes() -> None:
@@ -396,7 +406,7 @@ def test_a_gpu_path_states_all_that_decides_it() -> None:
     assert decided == {"p2p": ("0", "0"), "shm": ("1", "0"), "net": ("1", "1")}
     for environment in paths.values():
         assert environment["NCCL_NVLS_ENABLE"] == environment["NCCL_MNNVL_ENABLE"] == "0"
-        assert environment["NCCL_P2P_LEVEL"] is None
+        assert environment["NCCL_P2P_LEVEL"] == ""  # unset, nccl.conf would fill it in
     assert [e["NCCL_NET_DISABLE_INTRA"] for e in paths.values()] == ["1", "1", "0"]
 
 
