@@ -155,10 +155,22 @@ def _interface(
         mac=link.get_attr("IFLA_ADDRESS"),
         # A master may live in another namespace (a container's veth): then it has no name here.
         master=names.get(master) if master is not None else None,
+        lower=_lower(link, names),
         pci_address=sysfs.pci_address(device) if device else None,
         numa_node=sysfs.numa_node(device) if device else None,
         counters=_counters(statistics) if statistics else None,
     )
+
+
+def _lower(link: Any, names: dict[int, str]) -> str | None:
+    """The interface that this one lies on: a VLAN's or macvlan's parent, a tunnel's device. A
+    veth's other end is a peer, and what lives in another namespace has no name here."""
+    if link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth":
+        return None
+    if link.get_attr("IFLA_LINK_NETNSID") is not None:
+        return None
+    lower = link.get_attr("IFLA_LINK")
+    return names.get(lower) if lower and lower != link["index"] else None
 
 
 def _link_name(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks, interfaces_of
-from bench.judge.remedy import export_line
+from bench.judge.remedy import data_line, name_line
 from bench.judge.words import asked, data_path, listed, opening
 from bench.records import Evidence, Finding, Where
 
@@ -53,6 +53,9 @@ def differs(net: Networks, docket: Docket) -> None:
         severity: Literal["warning", "degraded", "broken"] = (
             "warning" if works else "broken" if default.outcome in BROKEN_OUTCOMES else "degraded"
         )
+        line = data_line(net, best) if best else None
+        if told_as == "meets":
+            line = name_line(net)
         finding = Finding(
             code="interface-differs",
             severity=severity,
@@ -62,7 +65,7 @@ def differs(net: Networks, docket: Docket) -> None:
                 candidate=default.name, hosts=_minority(groups.values(), tuple(net.hosts))
             ),
             evidence=(*asked(net), *data_path(net)),
-            remedy=export_line(net, best) if best else None,
+            remedy=line,
             confidence="asked" if told_as == "meets" else "predicted",
         )
         docket.add(finding, explains=[] if works else [default.name])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from bench.judge import carried
 from bench.judge.docket import Docket
 from bench.judge.networks import Networks, interfaces_of
 from bench.judge.words import carrier, percent, single
@@ -61,7 +62,7 @@ def _egress(net: Networks, docket: Docket, candidate: Candidate) -> None:
     docket.add(
         Finding(
             code="egress-differs",
-            severity="degraded" if both and net.needed(candidate) else "warning",
+            severity="degraded" if both and net.bears(candidate) else "warning",
             summary=f"Traffic selected for {carrier(candidate)} goes by {other} "
             f"on {len(hosts)} of {len(net.hosts)} hosts.",
             where=Where(
@@ -77,11 +78,10 @@ def _egress(net: Networks, docket: Docket, candidate: Candidate) -> None:
 
 
 def _same(net: Networks, host: str, name: str, own: Collection[str]) -> bool:
-    """Whether bytes of `name` are bytes of `own`: itself, its master or member, a VLAN parent."""
-    if name in own:
-        return True
+    """Whether bytes of `name` are bytes of `own`: itself, what it lies on (a VLAN's parent), a
+    member of either, or the master of `own`."""
+    stack = carried.beneath(net.hosts.get(host), own)
     interface = net.interface(host, name)
-    if interface is not None and interface.master in own:
+    if name in stack or (interface is not None and interface.master in stack):
         return True
-    masters = {i.master for o in own if (i := net.interface(host, o)) is not None}
-    return name in masters or any(o.startswith(f"{name}.") for o in own)
+    return name in {i.master for o in own if (i := net.interface(host, o)) is not None}

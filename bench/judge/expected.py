@@ -131,8 +131,8 @@ def of_network(
     network = network_of(candidate, fabric)
     if network is not None and network.rate_gbps is not None:
         share, how = _share(candidate, members, network.mtu)
-        rails = max(len(name.split("+")) for name in candidate.interfaces.values())
-        rate = network.rate_gbps * (rails if candidate.transport == "rdma" else 1)
+        ports, sure = ports_used(candidate, hosts)
+        rate = network.rate_gbps * ports
         if network.claimed:
             source = f"the ports' {rate:g} Gbit/s (fabric file) × {share:.3f} of payload {how}"
             judged = candidate.transport == "socket" and rate * 1000 <= _claim_limit(backend)
@@ -140,7 +140,7 @@ def of_network(
         source = f"the fabric file's {rate:g} Gbit/s × {share:.3f} of payload {how}"
         # A hint's rate is of the system, through a plugin or RDMA: sockets need not reach it.
         hint = fabric is not None and fabric.hint
-        return Expectation(rate / 8 * share, "expected", source, judged=not hint)
+        return Expectation(rate / 8 * share, "expected", source, judged=sure and not hint)
     claims = [interface.speed_mbit for interface in members if interface.kind == "physical"]
     told = [claim for claim in claims if claim]
     if candidate.transport != "socket" or len(told) < len(candidate.interfaces):
@@ -149,6 +149,18 @@ def of_network(
     source = f"the ports' claim of {min(told) / 1000:g} Gbit/s × {share:.3f} of payload {how}"
     judged = min(told) <= _claim_limit(backend)
     return Expectation(min(told) / 8000 * share, "claimed", source, judged=judged)
+
+
+def ports_used(candidate: Candidate, hosts: Sequence[HostFacts]) -> tuple[int, bool]:
+    """How many ports of a host carry a candidate's traffic at once, at most: each GPU takes the
+    nearest one. Also told: whether it is sure; some GPUs of a host may share a port."""
+    if candidate.transport != "rdma":
+        return 1, True
+    ports = max((len(name.split("+")) for name in candidate.interfaces.values()), default=1)
+    ranks = min(
+        (len(f.ranks) for f in hosts if f.ranks and f.host in candidate.interfaces), default=ports
+    )
+    return min(ports, ranks), ranks >= ports or ranks == 1
 
 
 def _claim_limit(backend: str) -> int:

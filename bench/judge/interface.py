@@ -14,7 +14,7 @@ from bench.judge import expected
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks, interfaces_of
 from bench.judge.ratio import times, told
-from bench.judge.remedy import export_line
+from bench.judge.remedy import data_line
 from bench.judge.words import asked, carrier, data_path, listed, opening, percent, single, some
 from bench.records import Candidate, Evidence, Finding, Interval, Where
 
@@ -75,7 +75,10 @@ def _accuse(
     name = full if single(best.interfaces.values()) else best.name  # told in full once
     paths = {net.path(host) for host in away}
     shared = any(len(path) > 1 for path in paths)
-    partly = shared and any(interfaces_of(best, h) & set(net.path(h)) for h in away)
+    partly = shared and any(
+        interfaces_of(best, h) & set(net.path(h)) and set(net.path(h)) - interfaces_of(best, h)
+        for h in away
+    )
     alone = " alone" if partly else ""
     called = ""
     wanted = net.expected(best)
@@ -103,7 +106,7 @@ def _accuse(
     return Finding(
         code="interface-misselected",
         severity="degraded",
-        summary=f"{opening(net)} {_route(net, away)} {claim}",
+        summary=f"{opening(net, data=True)} {_route(net, away)} {claim}",
         where=Where(
             candidate=default.name,
             interface=single(slow),
@@ -111,7 +114,7 @@ def _accuse(
             collective=slower[0] if slower else None,
         ),
         evidence=tuple(evidence),
-        remedy=export_line(net, best),
+        remedy=data_line(net, best),
         confidence=_confidence(net, away),
     )
 
@@ -161,7 +164,7 @@ def _carried(net: Networks, candidate: Candidate) -> float | None:
 
 def _confidence(net: Networks, away: Sequence[str]) -> Literal["asked", "measured", "predicted"]:
     """How sure it is that the default's data goes where the finding says."""
-    if net.path_basis == "measured":
+    if all(net.basis(host) == "measured" for host in away):
         return "measured"
     choices = [net.choice(host) for host in away]
     single_match = all(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from bench.judge import expected, stated
 from bench.judge.docket import Docket
-from bench.judge.links import Shortfall, short_of
 from bench.judge.networks import Networks
 from bench.judge.ratio import times
+from bench.judge.shortfall import Shortfall, short_of
 from bench.judge.words import listed, percent, single
 from bench.records import Candidate, Evidence, Finding, Severity, Where
 

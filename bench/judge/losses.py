@@ -75,6 +75,7 @@ def lossy(
         if count >= MIN_ERRORS
     ]
     name = single(candidate.interfaces.values())
+    told = name is not None and candidate.transport == "socket" and "+" not in name
     end = f"; {host}'s own counters show the drops" if host else "; which end loses is not told"
     if slow:
         end = f"; of all pairs of hosts those with {slow} are slow"
@@ -86,7 +87,7 @@ def lossy(
             f"up to {percent(worst.again / worst.sent)} of the segments again{end}.",
             where=Where(candidate=candidate.name, interface=name, host=host or slow),
             evidence=(*lines, *shortfall),
-            remedy=f"ip -s -s link show dev {name}; ethtool -S {name}" if name else None,
+            remedy=f"ip -s -s link show dev {name}; ethtool -S {name}" if told else None,
         ),
         explains=[candidate.name] if shortfall else [],
     )

@@ -2,16 +2,18 @@
 
 In: a Report with hosts, candidates, preflight and lines. Out: `Networks`, which answers questions
 about one candidate or host without judging. The default's own path is what was measured to carry
-bytes where that is known, else what NCCL's rules predict (they are kept apart by `path_basis`).
+bytes where that is known, else what NCCL's rules predict (they are kept apart by `basis`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from bench.judge import expected
+from bench.judge import carried, expected
 from bench.judge.ratio import busbw, faster
 from bench.records import (
     Candidate,
@@ -25,6 +27,7 @@ from bench.records import (
     Report,
 )
 
+OTHER_TRANSPORTS = ("rdma", "plugin")
 BROKEN_OUTCOMES = ("unreachable", "hung", "failed")
 # A carrier moves at least this share of a session's bytes. Control traffic of our own is 0.05 % of
 # a 100 Mbit/s network; two interfaces that share channels evenly carry half each, eight an eighth.
@@ -99,29 +102,36 @@ class Networks:
     def predicted(self, host: str) -> tuple[str, ...]:
         """Interfaces that carry a host's data with the environment as it is, by NCCL's rules."""
         facts = self.hosts.get(host)
-        if facts and facts.data_path and facts.data_path.interfaces:
-            return facts.data_path.interfaces
+        told = facts.data_path if facts else None
+        if told is not None and told.transport in OTHER_TRANSPORTS:
+            return carried.port_names(facts, told.interfaces)
+        if told is not None and told.interfaces:
+            return told.interfaces
         if self.default and host in self.default.interfaces:
             return parts(self.default.interfaces[host])
         return ()
 
-    @property
-    def path_basis(self) -> Literal["measured", "predicted"]:
-        """Basis "measured" where bytes of the default case were counted over NCCL, else
-        "predicted". Over gloo the default case runs on the predicted interfaces: that it used
-        them shows only that gloo does as it is told."""
+    def basis(self, host: str) -> Literal["measured", "predicted"]:
+        """Whether `path` is "measured": bytes of the default case's data were counted over NCCL.
+        Over gloo that case runs on the predicted interfaces: that it used them shows only that
+        gloo does as it is told."""
+        return "measured" if self._measured_paths.get(host) else "predicted"
+
+    @cached_property
+    def _measured_paths(self) -> dict[str, tuple[str, ...]]:
         default = self.default
-        counted = default is not None and self.report.backend == "nccl" and default.carried
-        return "measured" if counted else "predicted"
+        if default is None or self.report.backend != "nccl":
+            return {}
+        shares = {host: self.shares(default, host) for host in self.hosts}
+        return {
+            host: tuple(name for name, share in own.items() if share >= CARRIER_SHARE)
+            for host, own in shares.items()
+        }
 
     def path(self, host: str) -> tuple[str, ...]:
-        """Interfaces that carry a host's data in the default case, on the basis `path_basis`."""
-        if self.path_basis == "measured" and self.default is not None:
-            shares = self.shares(self.default, host)
-            measured = tuple(name for name, share in shares.items() if share >= CARRIER_SHARE)
-            if measured:
-                return measured
-        return self.predicted(host)
+        """Interfaces, or RDMA ports by the names that candidates use, that carry a host's data in
+        the default case, on the basis `basis`."""
+        return self._measured_paths.get(host) or self.predicted(host)
 
     def meets(self, candidate: Candidate) -> tuple[str, ...]:
         """Hosts whose NCCL holds its bootstrap on this candidate."""
@@ -133,7 +143,7 @@ class Networks:
         return tuple(found)
 
     def carries(self, candidate: Candidate) -> tuple[str, ...]:
-        """Hosts whose default data path includes this candidate's interface."""
+        """Hosts whose default data path includes this candidate's interface or port."""
         return tuple(
             host
             for host, name in candidate.interfaces.items()
@@ -148,17 +158,22 @@ class Networks:
         """Whether jobs depend on it: NCCL takes it, or the operator means it for data."""
         return self.chosen(candidate) or candidate in self.data_networks
 
+    def bears(self, candidate: Candidate) -> bool:
+        """Whether its speed is that of jobs: their data goes over it, or the operator means it
+        for data. Where NCCL only meets, slowness harms nobody."""
+        return bool(self.carries(candidate)) or candidate in self.data_networks
+
     def matters(self, candidate: Candidate) -> bool:
-        """Whether slowness there is worth waking someone: needed, or the best there is where no
-        fabric file says what each network is for."""
+        """Whether slowness there is worth waking someone: it bears data, or is the best there is
+        where no fabric file says what each network is for."""
         unknown = self.report.fabric is None and candidate is self.best
-        return self.needed(candidate) or unknown
+        return self.bears(candidate) or unknown
 
     @cached_property
     def other_transport(self) -> str | None:
         """The kind, rdma or plugin, where NCCL's data leaves the sockets behind on some host."""
         for facts in self.report.hosts:
-            if facts.data_path and facts.data_path.transport in ("rdma", "plugin"):
+            if facts.data_path and facts.data_path.transport in OTHER_TRANSPORTS:
                 return facts.data_path.transport
         return None
 
@@ -177,7 +192,15 @@ class Networks:
     def best(self) -> Candidate | None:
         """The fastest measured network that joins all hosts; of the fabric's data networks where
         one of them works: a storage network may be faster and still is not NCCL's."""
-        whole = [c for c in self.networks if c.outcome == "measured" and self.joins_all(c)]
+        return self._fastest(self.networks)
+
+    @cached_property
+    def best_socket(self) -> Candidate | None:
+        """The best of those that NCCL can meet on: what settings of a socket name are about."""
+        return self._fastest([c for c in self.networks if c.transport == "socket"])
+
+    def _fastest(self, networks: Sequence[Candidate]) -> Candidate | None:
+        whole = [c for c in networks if c.outcome == "measured" and self.joins_all(c)]
         data = [c for c in whole if c in self.data_networks]
         speeds = [(self._headline(c), -at, c) for at, c in enumerate(data or whole)]
         return max(speeds, key=lambda entry: entry[:2])[2] if speeds else None
@@ -212,23 +235,24 @@ class Networks:
         return found
 
     def shares(self, candidate: Candidate, host: str) -> dict[str, float]:
-        """Share of the bytes of a candidate's sessions that each interface of a host carried.
-
-        Interfaces under a master (bond, bridge) and VLAN parents count the same bytes again and
-        are left out, as is loopback."""
-        carried = candidate.carried.get(host, {})
-        kept = {}
-        for name, count in carried.items():
-            interface = self.interface(host, name)
-            if interface is not None and interface.kind == "loopback":
-                continue
-            if interface is not None and interface.master in carried:
-                continue
-            if any(other.startswith(f"{name}.") for other in carried):
-                continue
-            kept[name] = count
+        """Share of the bytes of a candidate's sessions that each interface of a host carried, and
+        each RDMA port where data leaves the sockets. Empty where nothing tells."""
+        facts = self.hosts.get(host)
+        kept = carried.by_interface(facts, candidate.carried.get(host, {}))
+        path = facts.data_path if facts and candidate.kind == "default" else None
+        if (path.transport if path else candidate.transport) in OTHER_TRANSPORTS:
+            ports = self._port_bytes.get((candidate.name, host), Counter())
+            kept = carried.beside_sockets(facts, kept, ports, self._moved_bytes[candidate.name])
         total = sum(kept.values())
         return {name: count / total for name, count in kept.items()} if total else {}
+
+    @cached_property
+    def _port_bytes(self) -> dict[tuple[str, str], Counter[str]]:
+        return carried.port_bytes(self.hosts, self.report.sessions)
+
+    @cached_property
+    def _moved_bytes(self) -> Counter[str]:
+        return carried.moved_bytes(self.report.sessions)
 
 
 def parts(names: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Literal
 from bench.judge.absent import usable
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks
-from bench.judge.remedy import export_line
+from bench.judge.remedy import name_line
 from bench.judge.words import asked, carrier, listed, opening, single, some
 from bench.records import Candidate, Evidence, Finding, NcclChoice, Where
 
@@ -29,10 +29,6 @@ def judge(net: Networks, docket: Docket) -> None:
 
 def _default_name(net: Networks) -> list[str]:
     return [net.default.name] if net.default else []
-
-
-def _fix(net: Networks) -> str | None:
-    return export_line(net, net.best) if net.best else None
 
 
 def _no_match(net: Networks, docket: Docket) -> None:
@@ -63,7 +59,7 @@ def _no_match(net: Networks, docket: Docket) -> None:
             f"({len(hosts)} of {len(net.hosts)} hosts) and fails at init.",
             where=Where(hosts=some(net, hosts), host=single(hosts)),
             evidence=tuple(evidence),
-            remedy=_fix(net),
+            remedy=name_line(net),
             confidence="asked" if evidence[0].basis == "asked" else "predicted",
         ),
         explains=_default_name(net),
@@ -104,7 +100,7 @@ def _loopback(net: Networks, docket: Docket) -> None:
                 host=single(hosts),
             ),
             evidence=tuple(asked(net, hosts)),
-            remedy=_fix(net),
+            remedy=name_line(net),
             confidence=_basis(net, hosts),
         ),
         explains=_default_name(net),
@@ -140,7 +136,7 @@ def _link_local(net: Networks, docket: Docket) -> None:
                 host=single(hosts),
             ),
             evidence=tuple(evidence),
-            remedy=_fix(net),
+            remedy=name_line(net),
             confidence=_basis(net, list(hosts)),
         ),
         explains=[] if works else [*_default_name(net), *(c.name for c in broken)],
@@ -191,7 +187,7 @@ def _ambiguous(net: Networks, docket: Docket) -> None:
             f"{taken[0]} and offers all of them for data.",
             where=Where(hosts=some(net, hosts), host=single(hosts)),
             evidence=tuple(asked(net, tuple(hosts))),
-            remedy=_fix(net),
+            remedy=name_line(net),
             confidence="predicted",
         )
     )

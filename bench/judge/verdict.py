@@ -19,6 +19,7 @@ from bench.judge import (
     links,
     measurement,
     reach,
+    remedy,
     settings,
     virtual,
 )
@@ -26,7 +27,6 @@ from bench.judge.catalogue import ORDER
 from bench.judge.docket import Docket
 from bench.judge.gpu import paths, ways
 from bench.judge.networks import Networks, interfaces_of
-from bench.judge.remedy import recommendation
 from bench.records import (
     SEVERITIES,
     Candidate,
@@ -39,14 +39,7 @@ from bench.records import (
 
 # Findings that the recommended setting mends, however badly jobs fail until then: their verdict is
 # "misconfigured", and "broken" is kept for what no line to paste will repair.
-MENDED_BY_SETTING = (
-    "interface-misselected",
-    "interface-virtual",
-    "interface-differs",
-    "interface-no-match",
-    "interface-loopback",
-    "interface-link-local",
-)
+MENDED_BY_SETTING = ("interface-misselected", *remedy.NAMED)
 CERTAINTY = {"measured": 0, "asked": 0, "predicted": 1, "inferred": 2}
 
 
@@ -73,10 +66,9 @@ def judge(report: Report) -> Report:
         docket.findings,
         key=lambda f: (-SEVERITIES.index(f.severity), CERTAINTY[f.confidence], ORDER[f.code]),
     )
-    advice = Recommendation()
-    mends = [f for f in findings if f.code in MENDED_BY_SETTING and serious(f)]
-    if mends and net.best is not None:
-        advice = recommendation(net.best)
+    advice = remedy.advice(
+        net, {f.code for f in findings if f.code in MENDED_BY_SETTING and serious(f)}
+    )
     return msgspec.structs.replace(
         report,
         findings=tuple(findings),

@@ -10,7 +10,7 @@ import re
 
 from bench.judge.docket import Docket
 from bench.judge.networks import BROKEN_OUTCOMES, Networks, interfaces_of, parts
-from bench.judge.remedy import export_line
+from bench.judge.remedy import name_line
 from bench.judge.words import asked, carrier, data_path, listed, opening, single, some
 from bench.records import Candidate, Evidence, Finding, Interface, Where
 
@@ -34,7 +34,7 @@ def is_virtual(net: Networks, host: str, interface: Interface) -> bool:
 
 def virtual(net: Networks, docket: Docket) -> None:
     """One finding for all virtual interfaces that the default takes and that lead nowhere."""
-    default, best = net.default, net.best
+    default, best = net.default, net.best_socket or net.best
     if not net.several_hosts or default is None or best is None:
         return  # nothing else works: a virtual interface may be the only way out
     dead: dict[str, list[str]] = {}
@@ -74,7 +74,7 @@ def virtual(net: Networks, docket: Docket) -> None:
             hosts=some(net, hosts),
         ),
         evidence=tuple(evidence),
-        remedy=export_line(net, best),
+        remedy=name_line(net),
         confidence="asked" if met and met.basis == "asked" and verb == "meets on" else "predicted",
     )
     docket.add(finding, explains=[*([] if works else [default.name]), *(c.name for c in networks)])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from bench.judge.networks import Networks
-from bench.records import Candidate, Evidence
+from bench.records import Candidate, Evidence, HostFacts
 
 QUOTED = 160  # characters of an error
 SOURCE_PLACE = re.compile(r"\[/\S+:\d+\] ?")  # gloo names the build machine's file and line
@@ -48,16 +49,33 @@ def some(net: Networks, hosts: Iterable[str]) -> tuple[str, ...]:
     return named if len(named) < len(net.hosts) else ()
 
 
-def opening(net: Networks) -> str:
-    """ "With nothing set", or what is set and where."""
+def opening(net: Networks, *, data: bool = False) -> str:
+    """ "With nothing set", or what is set and where; of `data`, with what else steers it."""
     settings = {net.setting(host) for host in net.hosts}
     if len(settings) > 1:
         return "With each host's own NCCL_SOCKET_IFNAME"
     value, place = settings.pop() if settings else (None, None)
     if not value:
-        return "With nothing set"
+        steered = {tuple(_steering(facts)) for facts in net.hosts.values()} if data else {()}
+        if len(steered) > 1:
+            return "With each host's own settings"
+        return f"With {listed(steered.pop())}" if any(steered) else "With nothing set"
     file = "" if place == "environment" else f" from {place}"
     return f"With NCCL_SOCKET_IFNAME={value}{file}"
+
+
+def _steering(facts: HostFacts) -> Iterator[str]:
+    """What decides which transport and adapters NCCL's data takes, as it is in force on a host."""
+    for name in ("NCCL_NET", "NCCL_IB_DISABLE", "NCCL_IB_HCA"):
+        value = in_force(facts, name)
+        if value is not None:
+            yield f"{name}={value}"
+
+
+def in_force(facts: HostFacts, name: str) -> str | None:
+    """A variable's value on a host: the environment's, else that of a file."""
+    places = (facts.environment, *(conf.settings for conf in facts.nccl_conf))
+    return next((place[name] for place in places if name in place), None)
 
 
 def asked(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
@@ -91,27 +109,27 @@ def asked(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
 
 def data_path(net: Networks, hosts: Sequence[str] = ()) -> list[Evidence]:
     """Where the data of the default case goes: counted, or predicted with the reason."""
-    told: dict[tuple[str, ...], list[str]] = {}
+    told: dict[tuple[Literal["measured", "predicted"], tuple[str, ...]], list[str]] = {}
     for host in hosts or tuple(net.hosts):
         path = net.path(host)
         if path:
-            told.setdefault(path, []).append(host)
+            told.setdefault((net.basis(host), path), []).append(host)
     lines = []
-    for path, group in list(told.items())[:PATHS_SHOWN]:
+    for (basis, path), group in list(told.items())[:PATHS_SHOWN]:
         facts = net.hosts[group[0]]
         place = "" if len(told) == 1 else f" on {listed(group)}"
-        if net.path_basis == "measured" and net.default is not None:
+        if basis == "measured" and net.default is not None:
             shares = net.shares(net.default, group[0])
             counted = ", ".join(f"{name} {percent(shares.get(name, 0))}" for name in path)
             text = f"bytes of the default case{place}: {counted}"
         else:
             why = f": {facts.data_path.why}" if facts.data_path and facts.data_path.why else ""
             text = f"data path {', '.join(path)}{place}{why}"
-        lines.append(Evidence(basis=net.path_basis, text=text))
-    rest = list(told.values())[PATHS_SHOWN:]
+        lines.append(Evidence(basis=basis, text=text))
+    rest = list(told.items())[PATHS_SHOWN:]
     if rest:
-        text = f"other paths on {sum(len(group) for group in rest)} more hosts"
-        lines.append(Evidence(basis=net.path_basis, text=text))
+        text = f"other paths on {sum(len(group) for _, group in rest)} more hosts"
+        lines.append(Evidence(basis=rest[0][0][0], text=text))
     return lines
 
 

@@ -41,6 +41,8 @@ class Interface(Fact, frozen=True, kw_only=True):
     `speed_mbit` is what the sysfs file claims, None where it claims nothing or is unreadable.
     A virtual interface claims nothing about a wire whatever that file says: `kind` tells.
     `index` orders interfaces the way getifaddrs lists them, which is the order NCCL sees.
+    `lower` is the one that it lies on (a VLAN's parent, a tunnel's device), which carries its
+    bytes; None where it lies on none, or on one of another namespace.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Interface(Fact, frozen=True, kw_only=True):
     driver: str | None = None
     mac: str | None = None
     master: str | None = None
+    lower: str | None = None
     pci_address: str | None = None
     numa_node: int | None = None
     counters: InterfaceCounters | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import netifaces
@@ -182,6 +183,40 @@ def test_without_rtnetlink_the_same_addresses_are_found(monkeypatch: pytest.Monk
 def test_places_follow_the_address_listing_where_the_link_listing_differs() -> None:
     """Kernels before 6.10 list by hash bucket: index 300 is in bucket 44."""
     assert interfaces._places([1, 300, 2, 7], [1, 2, 300]) == {1: 1, 2: 2, 300: 3, 7: 4}
+
+
+class Link(dict[str, Any]):
+    """A link as rtnetlink tells it."""
+
+    def __init__(self, index: int, name: str, kind: str | None = None, **told: int) -> None:
+        super().__init__(index=index, flags=0x41, ifi_type=1)
+        self.kind, self.told = kind, {"IFLA_IFNAME": name, **told}
+
+    def get_attr(self, name: str) -> Any:
+        return self.told.get(name)
+
+    def get_nested(self, *names: str) -> str | None:
+        return self.kind
+
+
+def test_what_an_interface_lies_on_is_told_by_the_kernel_whatever_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    links = [
+        Link(2, "bond0", "bond"),
+        Link(3, "data", "vlan", IFLA_LINK=2),
+        Link(4, "mv0", "macvlan", IFLA_LINK=2),
+        Link(5, "eth0", "macvlan", IFLA_LINK=2, IFLA_LINK_NETNSID=0),  # of another namespace
+        Link(6, "va", "veth", IFLA_LINK=7),
+        Link(7, "vb", "veth", IFLA_LINK=6),  # a peer is nothing to lie on
+        Link(8, "tunl0", "ipip", IFLA_LINK=0),
+    ]
+    monkeypatch.setattr(interfaces, "_rtnetlink", lambda: (links, []))
+    found = {i.name: i.lower for i in interfaces.read(tmp_path)[0]}
+    assert found == {
+        "bond0": None, "data": "bond0", "mv0": "bond0", "eth0": None, "va": None, "vb": None,
+        "tunl0": None,
+    }  # fmt: skip
 
 
 def test_a_name_that_is_no_text_stays_printable() -> None:

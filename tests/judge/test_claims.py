@@ -166,7 +166,7 @@ def pairs(count: int, word: str) -> tuple[GpuPair, ...]:
 
 
 def test_eight_gpus_with_nvlink() -> None:
-    links = (Nvlink(links=tuple(range(18)), active=True, speed_gbs=25.0),)
+    links = (Nvlink(links=tuple(range(18)), active=True, speed_gbs=25.0, remote="switch"),)
     found, _ = drafted(
         host(interface("eth0"), gpus=gpus(8, nvlinks_active=18, nvlinks_inactive=0, nvlinks=links))
     )
@@ -195,6 +195,18 @@ def test_bridges_between_some_pairs_only_leave_the_path_open() -> None:
     found, notes = drafted(host(interface("eth0"), gpus=some, gpu_pairs=pairs(4, "OK")))
     assert found.gpus.path is None
     assert "GPUs have 0 to 4 active NVLinks; no number is written" in notes
+
+
+def test_bridges_two_by_two_are_no_nvlink_between_all_gpus() -> None:
+    told = tuple(
+        msgspec.structs.replace(pair, nvlinks=12 if pair.gpus in ((0, 1), (2, 3)) else 0)
+        for pair in pairs(4, "OK")
+    )
+    found, _ = drafted(host(interface("eth0"), gpus=gpus(4, nvlinks_active=12), gpu_pairs=told))
+    assert (found.gpus.path, found.gpus.nvlinks) == (None, 12)
+    both = tuple(msgspec.structs.replace(pair, nvlinks=12) for pair in told)
+    found, _ = drafted(host(interface("eth0"), gpus=gpus(4, nvlinks_active=12), gpu_pairs=both))
+    assert found.gpus.path == "nvlink"
 
 
 def test_links_that_are_down_now_are_told_and_not_expected() -> None:

@@ -68,3 +68,42 @@ def test_a_vlans_parent_counts_the_same_bytes(make_scene):
     scene = make_scene({"data": 500}, names=names).chooses("data").all_measured()
     carried = {host: {"eth0.100": 10**8, "eth0": 11 * 10**7} for host in scene.names}
     assert told(judge(scene.outcome("data", "measured", carried=carried).report())) == []
+
+
+def stacked(scene, name: str, lower: str, *, members=()):
+    """`name` lies on `lower` (a VLAN of any name on a bond), whose ports are `members`."""
+    for host in scene.names:
+        scene.interface(host, name, lower=lower)
+        below = [Interface(name=lower, kind="bond", index=9, up=True)]
+        below += [
+            Interface(name=port, kind="physical", index=10 + n, master=lower, up=True)
+            for n, port in enumerate(members)
+        ]
+        scene.facts(host, interfaces=(*scene.hosts[host].interfaces, *below))
+    return scene
+
+
+def test_a_vlan_of_any_name_shares_its_bytes_with_what_it_lies_on(make_scene):
+    names = {"data": ["data"] * 4}
+    scene = make_scene({"data": 500}, names=names).chooses("data").all_measured()
+    stacked(scene, "data", "bond0", members=("eth0", "eth1"))
+    counts = {"data": 10**8, "bond0": 105 * 10**6, "eth0": 105 * 10**6, "eth1": 0}
+    carried = dict.fromkeys(scene.names, counts)
+    scene.outcome("data", "measured", carried=carried).probes("data")
+    assert told(judge(leaving_by(scene, "bond0").report())) == []
+    assert told(judge(leaving_by(scene, "eth0").report())) == []
+
+
+def test_a_little_traffic_on_a_vlan_hides_nothing_of_what_its_parent_carries(healthy):
+    for host in healthy.names:
+        vlan = Interface(name="storage", kind="virtual", index=9, lower="data0", up=True)
+        healthy.facts(host, interfaces=(*healthy.hosts[host].interfaces, vlan))
+    carried = {host: {"data0": 10**8, "storage": 2 * 10**6} for host in healthy.names}
+    assert told(judge(healthy.outcome("data", "measured", carried=carried).report())) == []
+
+
+def test_another_interface_of_the_same_bridge_is_another_way(healthy):
+    for host in healthy.names:
+        healthy.interface(host, "data0", master="br0").interface(host, "mgmt0", master="br0")
+    report = judge(leaving_by(healthy.probes("data"), "mgmt0").report())
+    assert told(report) == [("egress-differs", "warning")]

@@ -336,3 +336,54 @@ def test_gpus_that_are_all_alike_are_never_accused(gpu_scene, gpu, gpus, hosts, 
         for host in range(hosts):
             scene.copies(dict.fromkeys(range(gpus), rate), host=host)
     assert scene.findings(at_least="degraded") == []
+
+
+# -------------------------------------------------------------------- bridges two by two
+
+
+@pytest.fixture
+def bridged():
+    """Four GPUs, each joined with one neighbour by a bridge; the file says NVLink."""
+    pairs = tuple(
+        msgspec.structs.replace(
+            pair, nvlinks=12 if pair.gpus in ((0, 1), (2, 3)) else 0, pci_path="SYS",
+            p2p={"read": "OK", "write": "OK"},
+        )
+        for pair in all_pairs(4)
+    )  # fmt: skip
+    links = (Nvlink(links=tuple(range(12)), active=True, speed_gbs=25.0, remote="gpu"),)
+    gpus = cards(4, "NVIDIA A100 80GB PCIe", nvlinks_active=12, nvlinks=links)
+    return made_host("a100", *gpus, gpu_pairs=pairs)
+
+
+NVLINK = Fabric(name="mine", gpus=FabricGpus(path="nvlink"))
+
+
+def shm(a: int, b: int) -> str:
+    return f"Channel 00 : {a}[{a}] -> {b}[{b}] via SHM/direct/direct"
+
+
+def test_shared_memory_between_bridges_is_right_whatever_a_file_says(gpu_scene, bridged):
+    scene = gpu_scene(bridged, fabric=NVLINK).log("(default)", shm(1, 2), shm(3, 0), gbs=20)
+    assert scene.findings(at_least="warning") == []
+
+
+def test_shared_memory_where_a_bridge_is_stays_unexpected(gpu_scene, bridged):
+    scene = gpu_scene(bridged, fabric=NVLINK).log("(default)", shm(0, 1), shm(1, 2), gbs=20)
+    (found,) = scene.findings(at_least="warning")
+    assert (found.code, found.where.link) == ("gpu-path-unexpected", ("GPU0", "GPU1"))
+
+
+def test_no_peer_access_between_bridges_is_how_the_machine_is_built(gpu_scene, bridged):
+    scene = gpu_scene(bridged, fabric=NVLINK)
+    for a, b in ((0, 2), (0, 3), (1, 2), (1, 3)):
+        scene.pair(a, b, p2p={"read": "CNS", "write": "CNS"})
+    assert scene.findings(at_least="warning") == []
+    scene.pair(0, 1, p2p={"read": "CNS", "write": "CNS"})
+    (found,) = scene.findings(at_least="warning")
+    assert (found.code, found.where.link) == ("p2p-blocked", ("GPU0", "GPU1"))
+
+
+def test_nothing_is_claimed_of_a_ring_over_bridges_and_pcie(gpu_scene, bridged):
+    scene = gpu_scene(bridged).measured("p2p", 20)
+    assert [line.expected_busbw_gbs for line in judge(scene.report()).lines] == [None]

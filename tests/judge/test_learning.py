@@ -19,6 +19,7 @@ from bench.records import (
     FabricNetwork,
     Finding,
     Gpu,
+    GpuPair,
     Interval,
     Plan,
     PlanSettings,
@@ -142,7 +143,10 @@ def test_gpus_and_rdma_ports_are_learned_from_the_hosts(run) -> None:
             for i in range(2)
         )  # fmt: skip
         hosts = tuple(
-            msgspec.structs.replace(f, rdma_ports=ports, gpus=gpus) for f in report.hosts
+            msgspec.structs.replace(
+                f, rdma_ports=ports, gpus=gpus, gpu_pairs=(GpuPair(gpus=(0, 1), nvlinks=18),)
+            )
+            for f in report.hosts
         )
         rails = Candidate(
             name="rdma", kind="network", transport="rdma", outcome="measured",

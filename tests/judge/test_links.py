@@ -238,3 +238,29 @@ def test_the_default_case_speaks_for_a_network_that_was_not_reached_in_time(slow
     report = judge(slow.report())
     assert serious(report) == ["link-degraded"]
     assert report.findings[0].where.candidate == "data"
+
+
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_a_port_at_its_own_maximum_has_negotiated_nothing_down(make_scene, backend):
+    scene = physical(make_scene, 100_000, 2.8, backend=backend)
+    for host in scene.names:
+        scene.interface(host, "data0", max_speed_mbit=100_000)
+    scene.interface("host3", "data0", speed_mbit=25_000, max_speed_mbit=25_000)
+    report = judge(scene.report())
+    assert serious(report) == [] and report.verdict == "healthy"
+    (found,) = report.findings
+    assert (found.code, found.severity) == ("link-negotiated-down", "info")
+    assert found.where.host == "host3" and found.remedy is None
+    assert "a slower NIC: 25 Gbit/s is its own maximum" in found.summary
+
+
+def test_a_port_at_its_own_maximum_below_the_fabric_file_is_another_nic_than_was_bought(
+    make_scene,
+):
+    scene = physical(make_scene, 100_000, 2.8)
+    scene.interface("host3", "data0", speed_mbit=25_000, max_speed_mbit=25_000)
+    report = judge(scene.expects(("data", "data", 100.0)).report())
+    (found,) = [f for f in report.findings if f.code == "link-negotiated-down"]
+    assert (found.severity, found.where.host) == ("degraded", "host3")
+    assert "can do no more than 25 Gbit/s, below the 100 Gbit/s of the fabric" in found.summary
+    assert found.remedy == "ethtool data0"

@@ -15,7 +15,9 @@ from bench.judge.history import drift, fleet
 from bench.judge.history.drift import Past
 from bench.judge.history.nights import night_of, started_at, trouble_of
 from bench.judge.history.series import series_of
+from bench.judge.pairs.search import Search
 from bench.records import (
+    Fabric,
     Finding,
     Location,
     Night,
@@ -26,6 +28,7 @@ from bench.records import (
     Report,
 )
 from tests import made_nights as made
+from tests.judge import simulated_fabric as simulated
 
 Shifts = Mapping[tuple[str, str, str], float]
 ALL_LARGE = {(c, k, "large"): 1.0 for c in ("data", "(default)") for k in made.COLLECTIVES}
@@ -357,6 +360,45 @@ def test_a_rail_is_named_with_its_host() -> None:
     assert fleet.slow_hosts(past[:2]) == ()
     wild = msgspec.structs.replace(past[1], fleet=quiet | {"host2, rail 1": 0.0})
     assert fleet.slow_hosts([past[0], wild, past[2]]) == (), "one of three nights was good"
+
+
+LEAVES = tuple(tuple(range(at, at + 4)) for at in range(0, 24, 4))
+
+
+def nights_on_leaves(*, told: bool, maps: bool = False, **faults: object) -> list[Report]:
+    """Three nights on 24 hosts of six leaves, which the fabric file tells or not."""
+    reports = []
+    for night in range(3):
+        net = simulated.Fabric(24, leaves=LEAVES, noise=0.005, seed=night, **faults)  # type: ignore[arg-type]
+        leaves = net.leaf_names if told else ()
+        report = made.report(night, hosts=net.names)
+        reports.append(
+            msgspec.structs.replace(
+                report,
+                fabric=Fabric(name="mine", leaves=leaves),
+                location=net.located(Search(leaves=leaves, map_links=maps)),
+            )
+        )
+    return reports
+
+
+def slow_of(reports: Sequence[Report]) -> list[str]:
+    return [slow.host for slow in fleet.slow_hosts([night_of(report) for report in reports])]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [{"uplinks": {2: 0.3}}, {"slow": dict.fromkeys(LEAVES[2], 0.3)}, {"oversubscribed": 0.6}],
+    ids=["uplink", "switch", "spine"],
+)
+def test_hosts_of_a_slow_leaf_are_not_accused_one_by_one(faults: dict[str, object]) -> None:
+    assert slow_of(nights_on_leaves(told=True, **faults)) == []
+    assert slow_of(nights_on_leaves(told=False, maps=True, uplinks={2: 0.3})) == []
+
+
+def test_a_slow_host_is_named_beside_slow_leaves() -> None:
+    assert slow_of(nights_on_leaves(told=True, slow={1: 0.3}, uplinks={4: 0.3})) == ["h1"]
+    assert slow_of(nights_on_leaves(told=True, slow={13: 0.2}, oversubscribed=0.6)) == ["h13"]
 
 
 def test_only_who_is_always_there_can_be_missing() -> None:

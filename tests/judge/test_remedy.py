@@ -9,6 +9,8 @@ import pytest
 from bench.judge.networks import Networks
 from bench.judge.remedy import export_line, quoted, recommendation
 from bench.judge.verdict import judge
+from bench.plan.rails import rails
+from bench.records import RdmaPort
 
 
 def value_after(line: str, *, hostname: str = "host1", name: str = "NCCL_SOCKET_IFNAME") -> str:
@@ -54,3 +56,39 @@ def test_crossed_names_need_a_case_on_the_host(make_scene):
 def test_settings_that_only_forced_the_measurement_are_not_advised(misselected):
     advice = judge(misselected.report()).recommendation
     assert set(advice.environment) == {"NCCL_SOCKET_IFNAME"}
+
+
+# ------------------------------------------------------------------------------------ RDMA
+
+
+def with_rails(scene, *devices: tuple[str, ...]):
+    """Hosts with active ports of these names, and the candidate of all of them."""
+    for host, names in zip(scene.names, devices, strict=True):
+        ports = tuple(
+            RdmaPort(device=name, port=1, state="ACTIVE", link_layer="InfiniBand")
+            for name in names
+        )
+        scene.facts(host, rdma_ports=ports)
+    return rails(list(scene.hosts.values()))[0]
+
+
+def test_adapters_that_hosts_name_differently_are_listed_once_for_all(make_scene):
+    scene = make_scene({"data": 500}, hosts=2)
+    candidate = with_rails(scene, ("mlx5_0", "mlx5_1"), ("mlx5_2", "mlx5_3"))
+    line = export_line(Networks(scene.report()), candidate)
+    for hostname in ("host1", "host2"):
+        value = value_after(line, hostname=hostname, name="NCCL_IB_HCA")
+        assert value == "=mlx5_0,mlx5_1,mlx5_2,mlx5_3"
+    assert "NCCL_SOCKET_IFNAME" not in line
+
+
+def test_adapters_of_other_networks_under_these_names_need_a_case_on_the_host(make_scene):
+    scene = make_scene({"data": 500}, hosts=2)
+    candidate = with_rails(scene, ("mlx5_0",), ("mlx5_1",))
+    storage = RdmaPort(device="mlx5_1", port=1, state="ACTIVE", link_layer="Ethernet")
+    scene.facts("host1", rdma_ports=(*scene.hosts["host1"].rdma_ports, storage))
+    net = Networks(scene.report())
+    for hostname, value in (("host1", "=mlx5_0"), ("host2", "=mlx5_1")):
+        line = export_line(net, candidate, {"NCCL_NET": "IB"})
+        assert value_after(line, hostname=hostname, name="NCCL_IB_HCA") == value
+        assert value_after(line, hostname=hostname, name="NCCL_NET") == "IB"

@@ -74,7 +74,7 @@ ENTRIES = (
         title="a port runs below the speed it should have",
         meaning="The port agreed on a lower speed than the fabric file or its peers have. The "
         "whole ring runs at that speed. A port that merely could do more, like all its peers, "
-        "is only noted.",
+        "is only noted; so is a slower NIC at its own maximum, unless the fabric file wants more.",
         established="Negotiated and maximal speed from sysfs (the hardware's claim), physical "
         "interfaces only, compared over all hosts of the network and with the fabric file.",
         remedy="Reseat or replace cable and transceiver, compare the switch port's "

@@ -10,6 +10,7 @@ import glob
 from collections.abc import Sequence
 from typing import Literal
 
+from bench.judge.gpu import ways
 from bench.records import FabricGpus, Gpu, HostFacts
 
 
@@ -58,9 +59,10 @@ def _nvlink_gbs(gpu: Gpu) -> float | None:
 
 
 def _path(hosts: Sequence[HostFacts]) -> Literal["nvlink", "pcie", "none"] | None:
-    """NVLink where every GPU has some, else what the driver says of reading a peer."""
+    """NVLink where it joins all GPUs of each host, else what the driver says of reading a peer.
+    GPUs that bridges join two by two have NVLinks, and go by PCIe to the others."""
     gpus = [gpu for facts in hosts for gpu in facts.gpus]
-    if all(gpu.nvlinks_active for gpu in gpus):
+    if all(ways.all_joined(facts, facts.gpus) for facts in hosts):
         return "nvlink"
     pairs = [pair for facts in hosts for pair in facts.gpu_pairs]
     words = {pair.p2p.get("read") for pair in pairs}

@@ -169,6 +169,8 @@ def _against(
         return Evidence(basis="claimed", text=f"{number} NVLinks join {_named(pair)}")
     first = gpus.get(a)
     meant = fleet.stated(net.report.fabric, first).path if first is not None else None
+    if meant == "nvlink" and ways.apart(pair, first, gpus.get(b)):
+        meant = None
     if meant in ("nvlink", "pcie"):
         return Evidence(basis="expected", text=f"the fabric file expects {meant} between GPUs")
     alike = [

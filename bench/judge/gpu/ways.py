@@ -7,6 +7,7 @@ link, a tenth or two below its raw rate). Nothing is said where a link on the wa
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,10 +53,12 @@ def wanted(fabric: Fabric | None, facts: HostFacts, a: int, b: int) -> Wanted | 
     said = fabric.gpus.path if fabric is not None and not fabric.hint else None
     if said == "none":
         return None
+    pair = pair_of(facts, a, b)
+    if said == "nvlink" and apart(pair, gpus.get(a), gpus.get(b)):
+        said = None
     if said is not None:
         over: Literal["nvlink", "pcie"] = "pcie" if said == "pcie" else "nvlink"
         return Wanted(over, "expected", f"the fabric file expects {said} between GPUs")
-    pair = pair_of(facts, a, b)
     if joined(pair, gpus.get(a), gpus.get(b)):
         links = pair.nvlinks if pair is not None else None
         number = f"{links} active NVLinks join" if links else "active NVLinks to a switch join"
@@ -80,6 +83,21 @@ def joined(pair: GpuPair | None, a: Gpu | None, b: Gpu | None) -> bool:
     if pair is not None and pair.nvlinks is not None:
         return pair.nvlinks > 0
     return all(gpu is not None and switched(gpu) for gpu in (a, b))
+
+
+def all_joined(facts: HostFacts, gpus: Sequence[Gpu]) -> bool:
+    """Whether every GPU has active NVLinks, and they join each two of these."""
+    return all(gpu.nvlinks_active for gpu in gpus) and all(
+        joined(pair_of(facts, a.index, b.index), a, b) for a, b in itertools.combinations(gpus, 2)
+    )
+
+
+def apart(pair: GpuPair | None, a: Gpu | None, b: Gpu | None) -> bool:
+    """Whether NVLinks are known to join two GPUs with others and not with each other, as bridges
+    do: a file's NVLink between GPUs does not speak of these two."""
+    if pair is None or pair.nvlinks != 0 or a is None or b is None:
+        return False
+    return bool(a.nvlinks_active or b.nvlinks_active) and not (switched(a) or switched(b))
 
 
 def switched(gpu: Gpu) -> bool:
@@ -111,7 +129,7 @@ def of_candidate(report: Report, candidate: Candidate) -> Expectation | None:
     gpus = ring_gpus(facts)
     if len(gpus) < 2 or any(gpu.mig_mode for gpu in gpus):
         return None
-    if path == "p2p" and all(gpu.nvlinks_active for gpu in gpus):
+    if path == "p2p" and all_joined(facts, gpus):
         return _over_nvlink(gpus)
     if path == "p2p" and any(gpu.nvlinks_active != 0 for gpu in gpus):
         return None

@@ -13,12 +13,13 @@ import re
 import time
 from collections import Counter
 
-import numpy as np
-
 from bench.judge import verdict
 from bench.judge.measurement import oversubscribed
-from bench.judge.pairs.effects import effects
+from bench.judge.pairs.group_suspects import groups, rail_of
+from bench.judge.pairs.scope import leaves_of
+from bench.judge.pairs.search import Search
 from bench.judge.pairs.values import DEFAULT_RAIL, Values
+from bench.judge.pairs.view import View, view
 from bench.records import CostLine, Finding, Location, Night, NightLine, Point, Report
 
 RUN_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d)-(\d\d)-(\d\d)Z")
@@ -31,7 +32,7 @@ THRESHOLD = 0.03  # slowdown from which a host is no yardstick for the others
 
 def night_of(report: Report) -> Night:
     """What a history keeps of `report`."""
-    fleet, spread = fleet_of(report.location)
+    fleet, spread = fleet_of(report)
     return Night(
         run=report.run,
         started_at=started_at(report),
@@ -127,33 +128,38 @@ def _short(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def fleet_of(location: Location | None) -> tuple[dict[str, float], float | None]:
+def fleet_of(report: Report) -> tuple[dict[str, float], float | None]:
     """How much slower than a good one each host's pairs were, on logs; by rail where rails were
-    measured. And the noise of good pairs. Empty where no pairs were measured."""
-    if location is None:
+    measured. And the noise of good pairs. Empty where no pairs were measured.
+
+    Pairs are seen as the sweep sees them: hosts that hang on a slow leaf, or on one side of a slow
+    spine, say nothing of themselves and are left out.
+    """
+    location = report.location
+    seen, search = _seen(report, location) if location is not None else (None, None)
+    if location is None or seen is None or search is None:
         return {}, None
+    larger = groups(seen, location.hosts, search.homes(location.hosts))
+    excused = {location.hosts[host] for host in larger.excused | larger.open}
+    slow = [suspect for suspect in (*location.suspects, *larger.suspects) if suspect.group]
     found: dict[str, float] = {}
-    noises = []
-    for rail in dict.fromkeys(figure.rail for figure in location.figures):
-        own = [
-            f
-            for f in location.figures
-            if f.rail == rail and f.other_rail in (None, rail) and f.outcome == "ok"
-        ]
-        values = Values({host: at for at, host in enumerate(location.hosts)})
-        values.extend(own)
-        if not len(values):
-            continue
-        columns = values.columns()
-        told = effects(
-            len(location.hosts), columns.first, columns.second, columns.slower,
-            math.log1p(location.threshold or THRESHOLD),
-        )  # fmt: skip
-        noises.append(told.noise)
-        for host, score in zip(location.hosts, told.scores.tolist(), strict=True):
-            if not math.isnan(score):
-                found[fleet_key(host, rail)] = _short(score)
-    return found, float(np.median(noises)) if noises else None
+    for on in seen.planes:
+        out = excused.union(*(s.group for s in slow if s.rail in (None, rail_of(on.rail))))
+        for host, score in zip(location.hosts, on.found.scores.tolist(), strict=True):
+            if not math.isnan(score) and host not in out:
+                found[fleet_key(host, on.rail)] = _short(score)
+    return found, seen.noise
+
+
+def _seen(report: Report, location: Location) -> tuple[View | None, Search]:
+    """The picture of the pairs that are of one rail or of none."""
+    values = Values({host: at for at, host in enumerate(location.hosts)})
+    values.extend(
+        f for f in location.figures if f.other_rail in (None, f.rail) and f.outcome == "ok"
+    )
+    interest = 2 * (location.threshold or THRESHOLD)  # a search accuses from half of it on
+    search = Search(interest=interest, leaves=leaves_of(report))
+    return (view(values.columns(), location.hosts, search) if len(values) else None), search
 
 
 def fleet_key(host: str, rail: int | None) -> str:

@@ -30,6 +30,7 @@ class Context:
 
     name: str = ""
     interface: str | None = None
+    transport: str = "socket"
     matters: bool = True
     tolerance: float = 0.10
 

@@ -14,6 +14,7 @@ from bench.judge.pairs import hangs
 from bench.judge.pairs.evidence import WAYS, Context, deciding, expectation, reference, slower
 from bench.judge.pairs.values import typical
 from bench.judge.ratio import times
+from bench.judge.remedy import look
 from bench.judge.words import listed
 from bench.records import Evidence, Finding, Location, PairFigure, Suspect, Where
 
@@ -44,7 +45,7 @@ def of_suspect(location: Location, suspect: Suspect, context: Context) -> Findin
             interface=context.interface,
         ),
         evidence=tuple(deciding(location, suspect)),
-        remedy=look(context.interface) if suspect.host and not late else None,
+        remedy=look(context.interface, context.transport) if suspect.host and not late else None,
     )
 
 
@@ -80,11 +81,6 @@ def _sentence(suspect: Suspect, context: Context) -> str:
     where = " to and from the others" if suspect.across else " on every host"
     inside = ", and is fast inside: its uplinks are slow" if suspect.across else ""
     return f"{who} is slow{where}{over}: transfers take {ratio} as elsewhere{inside}."
-
-
-def look(interface: str | None) -> str | None:
-    """A line to paste on the host that is slow."""
-    return f"ethtool {interface}; ip -s -s link show dev {interface}" if interface else None
 
 
 def of_group(location: Location, group: tuple[str, ...], context: Context) -> Finding:

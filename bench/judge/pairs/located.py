@@ -102,6 +102,7 @@ def _context(net: Networks, candidate: Candidate) -> Context:
     return Context(
         name=carrier(candidate) if candidate.kind == "network" else "what NCCL takes by itself",
         interface=single(candidate.interfaces.values()) if candidate.kind == "network" else None,
+        transport=candidate.transport,
         matters=candidate.kind == "default" or net.matters(candidate),
         tolerance=expected.tolerance(net.report).bandwidth,
     )

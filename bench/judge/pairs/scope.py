@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from bench.judge import expected
-from bench.judge.links import short_of
-from bench.judge.networks import Networks, parts
+from bench.judge.networks import Networks
 from bench.judge.pairs import suspects
 from bench.judge.pairs.locating import Search
 from bench.judge.pairs.values import Values
+from bench.judge.shortfall import short_of
 from bench.plan import cost
 from bench.plan.amounts import LEAST_COMPARED, Amounts, affordable, amounts
 from bench.plan.rounds import SCREEN_ROUNDS
@@ -45,7 +45,7 @@ def of_report(report: Report, *, limit_s: float, map_links: bool = False) -> Sco
     if candidate is None or len(hosts) < LEAST_COMPARED:
         return None
     rails = rails_of(report, candidate)
-    ways = len(rails) or _ports(candidate)
+    ways = len(rails) or expected.ports_used(candidate, report.hosts)[0]
     pace, hoped = _pace(net, candidate), _hoped(report, candidate)
     hoped = hoped / ways if hoped else None
     moved = amounts(pace / ways if pace else None, hoped=hoped)
@@ -105,20 +105,13 @@ def _pace(net: Networks, candidate: Candidate) -> float | None:
         if collective in expected.RING_COLLECTIVES and speed is not None and speed.value > 0:
             return speed.value * 1e9
     one = cost.rate_of(candidate, net.report.hosts, net.report.fabric)
-    return one * _ports(candidate) if one else None
+    return one * expected.ports_used(candidate, net.report.hosts)[0] if one else None
 
 
 def _hoped(report: Report, candidate: Candidate) -> float | None:
     """Bytes per second in and out of one host, where that is sure enough to judge by."""
     wanted = expected.of_report(report, candidate)
     return wanted.busbw_gbs * 1e9 if wanted is not None and wanted.judged else None
-
-
-def _ports(candidate: Candidate) -> int:
-    """How many ports carry the candidate's traffic at once: one GPU alone uses one of them."""
-    if candidate.transport != "rdma":
-        return 1
-    return max((len(parts(name)) for name in candidate.interfaces.values()), default=1)
 
 
 def rails_of(report: Report, candidate: Candidate) -> tuple[int, ...]:

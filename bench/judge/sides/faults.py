@@ -45,7 +45,9 @@ def own(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def compare(before: Side, after: Side) -> Faults:
     """Nothing where BEFORE's files show all of it as well."""
-    had = {_key(f): f for f in before.findings}
+    had: dict[tuple[str, str | None], Finding] = {}
+    for finding in sorted(before.findings, key=_rank, reverse=True):
+        had.setdefault(_key(finding), finding)
     new = [f for f in after.findings if _rank(f) > _rank(had.get(_key(f)))]
     failed = any(f.severity == "broken" for f in new)
     shown = list(after.findings) if failed else new
