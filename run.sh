@@ -9,6 +9,7 @@ NCCL_PACKAGE="nvidia-nccl-cu13==2.32.3"
 VENV=.venv
 PYTHON=$VENV/bin/python
 SWEEP=bench/sweep.py
+SELF=${BASH_SOURCE[0]##*/} # as seen from the folder that this is now in
 
 usage() {
     cat <<'HELP'
@@ -115,18 +116,26 @@ sys.exit(bool(find_nccl() or torch.version.cuda or torch.version.hip))
 PY
 }
 
+# Two run.sh at once: the second waits, then finds everything installed. Descriptor 9 is open for
+# writing, as NFS wants it; where there are no locks, or no right to write, nothing is waited for.
+take_turns() {
+    local held=0
+    command -v flock >/dev/null && { exec 9<>.install.lock; } 2>/dev/null || return 0
+    flock --nonblock 9 2>/dev/null || held=$?
+    [ "$held" = 1 ] || return 0 # any other status is no word on who holds it
+    say "waiting for another run.sh that is installing"
+    held=0
+    flock --timeout 1800 9 || held=$?
+    [ "$held" != 1 ] || fail "another run.sh has been installing for 30 minutes"
+}
+
 install() { # install RUN|TEST: make $VENV hold what running, or testing, needs
     local kind=$1 base description stamp want
-    # Two run.sh at once: the second waits, then finds everything installed.
-    exec 9<"${BASH_SOURCE[0]}"
-    if command -v flock >/dev/null && ! flock --nonblock 9; then
-        say "waiting for another run.sh that is installing"
-        flock --timeout 1800 9 || fail "another run.sh has been installing for 30 minutes"
-    fi
+    take_turns
     base=$(base_python)
     description=$(describe_base "$base")
     stamp=$VENV/.installed-$kind
-    want=$(cat pyproject.toml configs/constraints.txt "${BASH_SOURCE[0]}" | cksum)" $description"
+    want=$(cat pyproject.toml configs/constraints.txt "$SELF" | cksum)" $description"
     if [ -x "$PYTHON" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ]; then
         exec 9<&-
         return

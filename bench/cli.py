@@ -120,7 +120,9 @@ def _usage_sentence(error: Exception) -> str:
 
 
 def _could_not(sentence: str) -> int:
-    print(f"fabric-bench: {sentence}", file=sys.stderr)
+    from bench.report.text import printable
+
+    print(f"fabric-bench: {printable(sentence)}", file=sys.stderr)
     return COULD_NOT
 
 

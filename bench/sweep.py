@@ -3,8 +3,9 @@ conducts, all take part.
 
     facts -> plan -> measure -> model -> judge -> report
 
-Exit status: 0 the job was done; 1 findings at or above --fail-on; 2 it could not be done. torchrun
-turns any failure into its own exit 1; the true status also stands in the run's folder (`status`).
+Exit status: 0 the job was done; 1 findings at or above --fail-on, or it was cut short; 2 it could
+not be done. torchrun turns any failure into its own exit 1; the true status also stands in the
+run's folder (`status`).
 Without torchrun rank 0 leaves last, because its process holds the store (measure/control).
 """
 
@@ -56,7 +57,9 @@ def main(argv: Sequence[str] | None = None, stdout: TextIO | None = None) -> int
         return _take_part(options, stdout or sys.stdout)
     except BadInput as error:
         if speaks:
-            print(f"fabric-bench: {error}", file=sys.stderr, flush=True)
+            from bench.report.text import printable
+
+            print(f"fabric-bench: {printable(str(error))}", file=sys.stderr, flush=True)
             _leave_status(words)
         else:
             time.sleep(HEARD_S)
@@ -116,11 +119,12 @@ def _lead(
             code = (
                 1 if worst >= _FAILS[options.fail_on] else 0 if measured or report.findings else 2
             )
+            # Half of a job is no job done. Also, with a member gone, torchrun on the other hosts
+            # would wait 300 s at its exit barrier for it; after a failure it does not.
+            code = max(code, 0 if stage.complete else 1)
         finally:
             journal.status(code)
-    # With a member gone, torchrun on the other hosts would wait 300 s at its exit barrier for
-    # one that never comes; after a failure it does not. The true status is in the folder.
-    return code if stage.complete else max(code, 1)
+    return code
 
 
 def _conduct(
@@ -133,6 +137,7 @@ def _conduct(
     from bench.plan import cases, reach
     from bench.report import conclusion, tables
     from bench.report.progress import Progress
+    from bench.report.text import show
 
     if options.ladder:
         return climb.climb(options, settings, stage, journal, stdout)
@@ -165,7 +170,7 @@ def _conduct(
         fabric=fabric, hosts=hosts, plan=plan, candidates=candidates, preflight=pairs,
     )  # fmt: skip
     if not options.quiet:
-        print(tables.before(plan, hosts, candidates, fabric=fabric), file=stdout, flush=True)
+        show(tables.before(plan, hosts, candidates, fabric=fabric), stdout)
     report = msgspec.structs.replace(report, copies=stage.copies(plan))
     journal.header(
         hosts, plan, candidates, fabric,
@@ -195,7 +200,7 @@ def _conduct(
     screen = tables.screen(
         report, folder=journal.out, colour=stdout.isatty(), header=options.quiet
     )
-    print(screen, file=stdout, flush=True)
+    show(screen, stdout)
     return report
 
 

@@ -14,8 +14,9 @@ import msgspec
 import pytest
 
 from bench.cli import main
+from bench.commands import answer
 from bench.judge.catalogue import CATALOGUE
-from bench.records import CostLine, Finding, Point, Report, Severity
+from bench.records import CostLine, Finding, HostFacts, Point, Report, Severity
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = ("facts", "read", "explain", "gate", "report", "lab")
@@ -185,6 +186,61 @@ def test_nothing_passes_the_gate_when_nothing_was_measured(
 ) -> None:
     assert main(["gate", report(tmp_path, measured=False)]) == 2
     assert "nothing was measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fail_on", ["degraded", "none"])
+def test_a_run_that_was_cut_short_has_not_passed(tmp_path: Path, fail_on: str) -> None:
+    folder = report(tmp_path)
+    read = msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=Report)
+    cut = msgspec.structs.replace(read, complete=False, missing=("SIGTERM ended the sweep.",))
+    (tmp_path / "report.json").write_bytes(msgspec.json.encode(cut))
+    assert told("gate", folder, "--fail-on", fail_on) == (
+        1, "cut short: SIGTERM ended the sweep; what was not measured has not passed\n",
+    )  # fmt: skip
+
+
+def test_a_file_name_cannot_act_on_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "\x1b]0;owned\a\x1b[2J.log"
+    file.write_bytes(b"\x00\x01")
+    for command in ("read", "compare", "gate", "diagnose"):
+        assert main([command, str(file)]) == 2
+        said = capsys.readouterr().err
+        assert "\\x1b]0;owned\\x07\\x1b[2J.log" in said
+        assert said.count("\n") == 1 and said.rstrip("\n").isprintable()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_narrow_terminal_gets_every_screen(tmp_path: Path, encoding: str) -> None:
+    content = Report(
+        run="r", verdict="broken", hosts=(HostFacts(host="h…", hostname="h…", identity="1"),),
+        findings=(Finding(code="link-degraded", severity="broken", summary="4 × 2: 主 😀"),),
+    )  # fmt: skip
+    (tmp_path / "report.json").write_bytes(msgspec.json.encode(content))
+    folder = str(tmp_path)
+    for arguments, words in (
+        (["gate", folder], "broken  link-degraded: 4 x 2: \\u4e3b \\U0001f600"),
+        (["facts"], "lo"),
+        (["explain", "--list"], "link-degraded"),
+        (["explain", "below-expectation"], "means"),
+        (["expect"], "fabric-bench expect RUN ... --learn"),
+        (["facts", "--json"], '"interfaces"'),
+    ):
+        raw = io.BytesIO()
+        stream = io.TextIOWrapper(raw, encoding=encoding)
+        assert main(arguments, stream) in (0, 1), arguments
+        stream.flush()
+        assert words in raw.getvalue().decode(encoding), arguments
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii", None])
+def test_json_says_the_same_in_every_encoding(encoding: str | None) -> None:
+    content = {"h…": 'é × 主 😀 \u2028 \x1b "\\', "n": [1.5, None]}
+    text = json.dumps(content, ensure_ascii=False)
+    shown = answer.json_for(text, encoding)
+    assert json.loads(shown.encode(encoding or "utf-8").decode(encoding or "utf-8")) == content
+    assert (shown == text) == (encoding in ("utf-8", None))
 
 
 def test_ctrl_c_leaves_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.conftest import Checkout
 
+ROOT = Path(__file__).resolve().parents[1]
 MARK = "FABRIC_BENCH_TEST"
 
 
@@ -92,6 +95,101 @@ def test_a_python_that_is_too_old_or_absent_is_one_sentence(checkout: Checkout) 
     result = checkout.shell(script, 20)
     assert result.returncode == 2
     assert "run.sh: needs Python 3.10 or newer" in result.stderr
+
+
+# A Python that installs nothing and says what it is asked to run: what is tried is run.sh itself.
+STAND_IN = """#!/bin/sh
+case "$1 $2" in
+"- "*) grep -q PackageNotFoundError && echo "stand-in|own|none|" ;;
+"-m venv") for folder; do :; done; mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;;
+"-m pip") [ "$3" != install ] || { echo "$$" >>pip.log; } ;;
+"-m bench") shift 2; echo "bench $*" ;;
+esac
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """run.sh in a folder of its own; BASE_PYTHON is ./python."""
+    place = tmp_path / "a place" / "checkout"
+    (place / "configs").mkdir(parents=True)
+    shutil.copy2(ROOT / "run.sh", place)
+    for name in ("pyproject.toml", "configs/constraints.txt"):
+        (place / name).touch()
+    (place / "python").write_text(STAND_IN)
+    (place / "python").chmod(0o755)
+    return place
+
+
+def run_in(
+    cwd: Path, place: Path, *command: str, path: Path | None = None
+) -> tuple[int, str, str]:
+    """`command` in `cwd` with the stand-in of `place`; programs in `path` come first."""
+    found = f"{path}:{os.environ['PATH']}" if path else os.environ["PATH"]
+    environment = {"PATH": found, "BASE_PYTHON": str(place / "python")}
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("below", "command"),
+    [
+        (".", ["./run.sh"]),
+        (".", ["bash", "run.sh"]),
+        ("..", ["checkout/run.sh"]),
+        ("../..", ["a place/checkout/run.sh"]),
+        ("configs", ["bash", "../run.sh"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+)
+def test_it_is_called_from_any_folder(stand_in: Path, below: str, command: list[str]) -> None:
+    for _ in range(2):  # the second time everything is there
+        code, out, err = run_in(stand_in / below, stand_in, *command, "compare", "a", "b")
+        assert (code, out) == (0, "bench compare a b\n"), err
+        assert len((stand_in / "pip.log").read_text().splitlines()) == 1, err
+    assert "No such file" not in err
+
+
+@pytest.mark.parametrize("status", [65, 71])
+def test_where_the_file_system_has_no_locks_it_installs_all_the_same(
+    stand_in: Path, tmp_path: Path, status: int
+) -> None:
+    """What flock(1) ends with on NFS (a descriptor that is not for writing) and on Lustre."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "flock").write_text(f"#!/bin/sh\necho 'flock: 9: no' >&2\nexit {status}\n")
+    (programs / "flock").chmod(0o755)
+    code, out, err = run_in(stand_in, stand_in, "./run.sh", "compare", "a", path=programs)
+    assert (code, out) == (0, "bench compare a\n"), err
+    assert "waiting" not in err and "flock" not in err
+
+
+def test_the_lock_is_open_for_writing_and_one_that_is_held_is_waited_for(stand_in: Path) -> None:
+    with (stand_in / ".install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        first = subprocess.Popen(
+            ["./run.sh", "compare", "a"], cwd=stand_in, text=True,
+            env={"PATH": os.environ["PATH"], "BASE_PYTHON": str(stand_in / "python")},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        assert first.stderr is not None
+        assert first.stderr.readline() == (
+            "run.sh: waiting for another run.sh that is installing\n"
+        )
+        flags = Path(f"/proc/{first.pid}/fdinfo/9").read_text()
+        assert int(re.search(r"flags:\s*(\d+)", flags)[1], 8) & os.O_RDWR  # type: ignore[index]
+        assert not (stand_in / "pip.log").exists()
+    assert first.communicate(timeout=60)[0] == "bench compare a\n"
+
+
+def test_what_is_installed_runs_where_nothing_can_be_written(stand_in: Path) -> None:
+    assert run_in(stand_in, stand_in, "./run.sh", "compare", "a")[0] == 0
+    (stand_in / ".install.lock").unlink()
+    (stand_in / ".install.lock").mkdir()  # cannot be opened for writing, by root neither
+    code, out, err = run_in(stand_in, stand_in, "./run.sh", "compare", "a")
+    assert (code, out, err) == (0, "bench compare a\n", "")
 
 
 @pytest.mark.timeout(400)

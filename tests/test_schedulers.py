@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,118 @@ def test_mpirun_sh_says_how_it_is_called_and_what_it_cannot_use(tmp_path: Path) 
     )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == "mpirun.sh: /bin/true is neither Open MPI nor MPICH\n"
+
+
+# Stands in for the sweep under a real mpirun: rank 0 notes itself as the journal does, takes its
+# time over a report when it is told to end, and ends the other.
+SLOW_RANK = """
+import os, signal, sys, time
+from pathlib import Path
+out = Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir(parents=True, exist_ok=True)
+rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+def stop(number, frame):
+    time.sleep(4)
+    (out / "told").write_text(signal.Signals(number).name)
+    sys.exit(1)
+if rank == 0:
+    signal.signal(signal.SIGTERM, stop)
+    (out / ".lock").write_text(f"{os.getpid()}\\n")
+end = time.monotonic() + 60
+while time.monotonic() < end and not (out / "told").exists():
+    time.sleep(0.1)
+"""
+JUDGE = "import sys; print('judged', *sys.argv[1:])"
+
+
+def slow_checkout(tmp_path: Path) -> Path:
+    """A checkout whose sweep and judge are stand-ins."""
+    place = checkout(tmp_path / "nccl-fabric-bench", ROOT)
+    (place / "bench").unlink()
+    (place / "bench").mkdir()
+    (place / "bench" / "sweep.py").write_text(SLOW_RANK)
+    (place / "bench" / "__main__.py").write_text(JUDGE)
+    return place
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "it did not get that far"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_unit_leaves_rank_0_under_mpirun_the_time_for_a_report(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """The signal as systemd sends it (KillMode=mixed): to the script alone."""
+    place = slow_checkout(tmp_path)
+    history = place / "reports" / "history"
+    process = subprocess.Popen(
+        [place / "configs/schedulers/mpirun.sh", "localhost", "2"],
+        env=user(place, MPIRUN="mpirun.openmpi"), text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        wait_for(lambda: any(file.stat().st_size for file in history.glob("*/.lock")), process)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        kill_group(process)
+    (run,) = history.iterdir()
+    assert (run / "told").read_text() == "SIGTERM", err
+    assert (process.returncode, out) == (
+        0, f"judged nightly --judge {run.relative_to(place)}\n",
+    ), err  # fmt: skip
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Whatever is left of it."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait(10)
+
+
+# Starts no ranks; ends half a second after it is told to.
+TERMINABLE = """#!/bin/bash
+[ "$1" = --version ] && { echo 'HYDRA build details:'; exit; }
+trap 'sleep 0.5; echo told >>"$MARK"; exit 1' TERM
+for word; do
+    [ "${before:-}" != --out ] || run=$word
+    before=$word
+done
+[ -z "${NOTED:-}" ] || { mkdir -p "$run" && echo "$NOTED" >"$run/.lock"; }
+echo started >"$MARK"
+for _ in {1..300}; do sleep 0.1; done
+"""
+
+
+@pytest.mark.parametrize("noted", ["", "1", "no-number"])
+def test_without_a_rank_0_mpirun_itself_is_told_and_no_other_process(
+    tmp_path: Path, noted: str
+) -> None:
+    """Before the run's folder is held, or where what it notes is no sweep of this host."""
+    place = slow_checkout(tmp_path)
+    mpirun = tmp_path / "mpiexec"
+    mpirun.write_text(TERMINABLE)
+    mpirun.chmod(0o755)
+    process = subprocess.Popen(
+        [place / "configs/schedulers/mpirun.sh", "host1", "2"],
+        env=user(place, MPIRUN=str(mpirun), MARK=str(tmp_path / "mark"), NOTED=noted), text=True,
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        wait_for((tmp_path / "mark").exists, process)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    finally:
+        kill_group(process)
+    assert (tmp_path / "mark").read_text() == "started\ntold\n", err
+    assert out.startswith("judged nightly --judge reports/history/")
 
 
 # What an mpirun of another make is given: the options of MPICH's mpiexec (its manual), which Intel
@@ -459,6 +572,35 @@ def test_every_pod_joins_and_pod_0_judges(file: Path, tmp_path: Path) -> None:
             run = said[0].split()[-1]
             judged = [f"python -m bench nightly --judge {run}"] if node == 0 else []
             assert [line for line in said[1:] if line] == judged
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
+def test_a_pod_that_is_stopped_lets_the_sweep_end_and_judges_it(
+    file: Path, tmp_path: Path
+) -> None:
+    """The kubelet's SIGTERM comes to the pod's first process, which is the script."""
+    for name, text in (("torchrun", TERMINABLE), ("python", DRY_PYTHON)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    for container in {container["args"][0]: container for _, container in pods(file)}.values():
+        (script,) = container["args"]
+        mark = tmp_path / "mark"
+        process = subprocess.Popen(
+            [*container["command"], script], cwd=ROOT, text=True, start_new_session=True,
+            env=user(ROOT, PATH=f"{tmp_path}:{os.environ['PATH']}", MARK=str(mark))
+            | {"JOB": "night-1", "NODES": "2", "JOB_COMPLETION_INDEX": "0", "RANK": "0",
+               "COORDINATOR": "lead", "MASTER_ADDR": "lead", "MASTER_PORT": "29500"},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            wait_for(mark.exists, process)
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        finally:
+            kill_group(process)
+        assert mark.read_text() == "started\ntold\n", err
+        assert out.startswith("python -m bench nightly --judge /history/2"), err
+        assert process.returncode == 0
 
 
 # ------------------------------------------------------------------------------- README

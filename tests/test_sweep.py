@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,13 +10,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from torch.distributed.run import parse_args
 
+from bench import sweep
 from bench.plan.options import parse
-from bench.records import BadInput
+from bench.records import BadInput, CostLine, Finding, PlanSettings, Point, Report, Severity
 
 ROOT = Path(__file__).parents[1]
 SHORT = ("--sessions", "1", "--minbytes", "4K", "--maxbytes", "64K", "--collective", "all_reduce")
@@ -136,6 +139,7 @@ def test_ended_from_outside_it_keeps_what_was_measured(
     assert found["complete"] is False
     assert any("SIG" in sentence for sentence in found["missing"])
     assert found["lines"]
+    assert (tmp_path / "run" / "status").read_text() == "1\n"
     assert_all_gone(tmp_path / "run")
 
 
@@ -264,3 +268,47 @@ def test_bad_values_are_told_once_by_rank_zero_and_status_two_is_kept(
     assert said in ours[0]
     assert "verdict" not in out
     assert (tmp_path / "run" / "status").read_text().strip() == "2"
+
+
+@pytest.mark.parametrize(
+    ("complete", "severity", "measured", "fail_on", "status"),
+    [
+        (True, None, True, "none", 0),
+        (False, None, True, "none", 1),
+        (False, None, True, "degraded", 1),
+        (True, "broken", True, "none", 0),
+        (False, "broken", True, "none", 1),
+        (True, "broken", True, "degraded", 1),
+        (False, None, False, "none", 2),
+    ],
+)
+def test_half_of_a_job_is_no_job_done_by_the_folders_word_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    complete: bool, severity: Severity | None, measured: bool, fail_on: str, status: int,
+) -> None:  # fmt: skip
+    """What a launcher hides of an exit status, run.sh and `lab run` take from the folder."""
+    point = Point(
+        size_bytes=1, time_s=1, low_s=1, high_s=1, iterations=3, sessions=1, algbw_gbs=1,
+        busbw_gbs=1,
+    )  # fmt: skip
+    points = (point,) if measured else ()
+    judged = Report(
+        run="r", verdict="inconclusive", complete=complete,
+        lines=(CostLine(candidate="data", collective="all_reduce", ranks=2, points=points),),
+        findings=(Finding(code="host-slow", severity=severity, summary="x"),) if severity else (),
+    )  # fmt: skip
+    monkeypatch.setattr(sweep, "_conduct", lambda *_: judged)
+    options = parse(["--out", str(tmp_path / "run"), "--fail-on", fail_on])
+    stage = SimpleNamespace(complete=complete)
+    code = sweep._lead(options, PlanSettings(name="quick"), None, stage, io.StringIO())  # type: ignore[arg-type]
+    assert code == status
+    assert (tmp_path / "run" / "status").read_text() == f"{status}\n"
+
+
+def test_a_foreign_name_in_a_sentence_cannot_act_on_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert sweep.main(["--plan", "\x1b]0;owned\a.toml"]) == 2
+    said = capsys.readouterr().err
+    assert "\\x1b]0;owned\\x07.toml" in said and said.count("\n") == 1
+    assert said.rstrip("\n").isprintable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 import typer
@@ -31,9 +32,22 @@ def status(findings: Iterable[Finding], worst_allowed: int) -> int:
 
 
 def print_json(record: object) -> None:
+    """JSON on stdout, as UTF-8 where that can be, else with escapes: the same to a reader."""
     import msgspec
 
-    typer.echo(msgspec.json.format(msgspec.json.encode(record), indent=2).decode())
+    text = msgspec.json.format(msgspec.json.encode(record), indent=2).decode()
+    typer.echo(json_for(text, sys.stdout.encoding))
+
+
+def json_for(text: str, encoding: str | None) -> str:
+    """JSON as a stream of `encoding` can take it. Letters beyond ASCII stand in strings only."""
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        units = text.encode("utf-16-be", "surrogatepass")
+        codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+        return "".join(chr(code) if code < 128 else f"\\u{code:04x}" for code in codes)
+    return text
 
 
 def suggestion(wanted: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -44,7 +45,7 @@ def baseline_set(
     from bench.report import stored
     from bench.report.history import baselines
     from bench.report.history.archive import held
-    from bench.report.text import printable
+    from bench.report.text import printable, show
 
     if not run.exists():
         raise BadInput("no such run", file=str(run))
@@ -56,7 +57,7 @@ def baseline_set(
         raise BadInput("no such folder", file=str(place))
     with held(place):
         made = baselines.set_baseline(place, report, reason, accept_findings=accept_findings)
-    typer.echo(f"baseline of {printable(made.shape)}: {printable(made.run)}")
+    show(f"baseline of {printable(made.shape)}: {printable(made.run)}", sys.stdout)
     return DONE
 
 
@@ -72,7 +73,7 @@ def baseline_show(
     """Say which run is the baseline, how old it is, and why it was chosen."""
     from bench.records import BadInput
     from bench.report.history import baselines, sparks
-    from bench.report.text import printable, wrapped
+    from bench.report.text import printable, show, wrapped
 
     if not history.is_dir():
         raise BadInput("no such folder", file=str(history))
@@ -87,9 +88,9 @@ def baseline_show(
         lines = wrapped(f"{printable(one.run)} · {printable(one.shape)}", hang=0, width=WIDTH)
         day = time.strftime("%Y-%m-%d", time.gmtime(one.set_at))
         lines += wrapped(f"set on {day}, {age}: {one.reason}", hang=2, width=WIDTH)
-        typer.echo("\n".join(lines))
+        show("\n".join(lines), sys.stdout)
     for one in found.former[-5:]:
         day = time.strftime("%Y-%m-%d", time.gmtime(one.set_at))
         text = f"before, from {day} on: {one.run}: {one.reason}"
-        typer.echo("\n".join(wrapped(text, hang=2, width=WIDTH)))
+        show("\n".join(wrapped(text, hang=2, width=WIDTH)), sys.stdout)
     return DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -28,12 +29,13 @@ def bundle(
     """
     from bench.records import BadInput
     from bench.report import bundle as bundles
-    from bench.report import folder
-    from bench.report.text import printable
+    from bench.report import folder, named_file
+    from bench.report.text import printable, show
 
     found = bundles.collect(run, anonymize=anonymize)
+    archive = bundles.packed(found)
     file = out or (run if run.is_dir() else run.parent) / "bundle.tar.gz"
-    trouble = folder.put(file, bundles.packed(found))
+    trouble = named_file.put(file, archive) if out else folder.put(file, archive)
     if trouble is not None:
         raise BadInput(f"{trouble} Another place: --out FILE", file=str(file.parent))
     if as_json:
@@ -49,8 +51,8 @@ def bundle(
         )
         return DONE
     for member in found.members:
-        typer.echo(f"{len(member.content):12,d}  {member.name}")
+        show(f"{len(member.content):12,d}  {member.name}", sys.stdout)
     for sentence in found.left_out:
-        typer.echo(f"left out      {printable(sentence)}")
-    typer.echo(f"\nbundle   {file}   {file.stat().st_size:,} bytes")
+        show(f"left out      {printable(sentence)}", sys.stdout)
+    show(f"\nbundle   {file}   {len(archive):,} bytes", sys.stdout)
     return DONE

@@ -49,6 +49,7 @@ def climb(
     from bench.plan.sizes import ladder
     from bench.report import conclusion, rungs_screen
     from bench.report.progress import Progress
+    from bench.report.text import show
 
     began = time.monotonic()
     hosts = stage.facts()
@@ -94,5 +95,5 @@ def climb(
     for sentence in journal.write(report):
         print(f"fabric-bench: {sentence}", file=sys.stderr, flush=True)
     screen = rungs_screen.screen(report, colour=stdout.isatty(), folder=journal.out)
-    print(screen, file=stdout, flush=True)
+    show(screen, stdout)
     return report

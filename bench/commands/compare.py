@@ -187,9 +187,9 @@ def show(result: Comparison, status: int, *, as_json: bool, markdown: bool) -> N
 
 
 def _write_page(result: Comparison, file: Path) -> None:
-    from bench.report import folder
+    from bench.report import named_file
     from bench.report.comparison import page as comparison_page
 
-    trouble = folder.put(file, comparison_page.render(result).encode())
+    trouble = named_file.put(file, comparison_page.render(result).encode())
     if trouble is not None:
         raise BadInput(trouble.rstrip("."))

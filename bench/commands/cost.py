@@ -189,9 +189,9 @@ def cost(
 
 
 def _write_page(result: CostReport, file: Path) -> None:
-    from bench.report import folder
+    from bench.report import named_file
     from bench.report.cost import page as cost_page
 
-    trouble = folder.put(file, cost_page.render(result).encode())
+    trouble = named_file.put(file, cost_page.render(result).encode())
     if trouble is not None:
         raise BadInput(trouble.rstrip("."))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.commands.answer import WIDTH, severity, status
+from bench.commands.answer import WIDTH, json_for, severity, status
 from bench.records import SEVERITIES, BadInput, Diagnosis
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def diagnose(
     if as_json:
         import msgspec
 
-        typer.echo(msgspec.json.encode(diagnosis).decode())
+        text = msgspec.json.encode(diagnosis).decode()
+        typer.echo(json_for(text, sys.stdout.encoding))
     else:
         from bench.report.diagnosis import screen as diagnosis_screen
         from bench.report.text import encodable
@@ -125,11 +126,11 @@ def _asked(names: Sequence[str], out: str) -> list[str]:
 
 
 def _write_page(diagnosis: Diagnosis, gathered: Evidence, file: Path) -> None:
-    from bench.report import folder
+    from bench.report import named_file
     from bench.report.diagnosis import page as diagnosis_page
 
     timeline = gathered.seen.timeline() if gathered.seen else None
-    trouble = folder.put(file, diagnosis_page.render(diagnosis, timeline).encode())
+    trouble = named_file.put(file, diagnosis_page.render(diagnosis, timeline).encode())
     if trouble is not None:
         raise BadInput(trouble.rstrip("."))
 

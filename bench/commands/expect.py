@@ -55,6 +55,7 @@ def expect(
     from bench.formats import fabric_file
     from bench.judge import claims, learning
     from bench.report.runs import read_runs
+    from bench.report.text import encodable, printable, show
 
     file = Path(out) if out else None
     _refuse_taken(file, force=force)
@@ -76,14 +77,13 @@ def expect(
         head = CLAIMED
     text = fabric_file.render(made.fabric, head=(head, *(f"Note: {note}." for note in made.notes)))
     for note in made.notes:
-        print(f"fabric-bench: {note}", file=sys.stderr)
+        print(f"fabric-bench: {printable(note)}", file=sys.stderr)
     if file is None:
-        typer.echo(text, nl=False)
+        typer.echo(encodable(text, sys.stdout.encoding), nl=False)
     else:
         _write(file, text)
-        typer.echo(
-            f"{file}: {len(made.fabric.network)} networks, {len(made.fabric.busbw)} figures"
-        )
+        networks, figures = len(made.fabric.network), len(made.fabric.busbw)
+        show(f"{file}: {networks} networks, {figures} figures", sys.stdout)
     return DONE
 
 
@@ -96,10 +96,10 @@ def _refuse_taken(file: Path | None, *, force: bool) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    from bench.report import folder
+    from bench.report import named_file
 
     if not file.parent.is_dir():
         raise BadInput("no such folder", file=str(file.parent))
-    trouble = folder.put(file, text.encode())
+    trouble = named_file.put(file, text.encode())
     if trouble is not None:
         raise BadInput(trouble.rstrip("."))

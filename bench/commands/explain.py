@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,15 +22,16 @@ def explain(
 ) -> int:
     """Say what a finding means and how to fix it."""
     from bench.judge.catalogue import CATALOGUE, entry
+    from bench.report.text import show
 
     if listed:
         widest = max(len(name) for name in CATALOGUE)
         for name, described in CATALOGUE.items():
-            typer.echo(f"{name.ljust(widest)}  {described.title}")
+            show(f"{name.ljust(widest)}  {described.title}", sys.stdout)
         return DONE
     if not code:
         raise BadInput("explain takes the code of a finding (all of them: explain --list)")
-    typer.echo(_explanation(entry(code)))
+    show(_explanation(entry(code)), sys.stdout)
     return DONE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -23,6 +24,7 @@ def facts(
         print_json(found)
     else:
         from bench.report import host_screen
+        from bench.report.text import show
 
-        typer.echo(host_screen.screen(found, width=WIDTH))
+        show(host_screen.screen(found, width=WIDTH), sys.stdout)
     return DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,19 +22,24 @@ def gate(
 ) -> int:
     """Exit 1 if a report holds a finding that severe.
 
-    Exit 2 when nothing was measured: nothing has passed then.
+    Exit 1 also when the run was cut short: what it did not measure has not passed. Exit 2 when
+    nothing was measured at all.
     """
     from bench.report import stored
-    from bench.report.text import printable
+    from bench.report.text import printable, show
 
     worst_allowed = severity(fail_on)
     read = stored.read_report(report)
     bad = [f for f in read.findings if SEVERITIES.index(f.severity) >= worst_allowed]
     for finding in bad:
-        typer.echo(f"{finding.severity}  {finding.code}: {printable(finding.summary)}")
+        show(f"{finding.severity}  {finding.code}: {printable(finding.summary)}", sys.stdout)
     if bad:
         return FOUND
     if not read.findings and not any(line.points for line in read.lines):
         raise BadInput("nothing was measured, so there is nothing to pass", file=str(report))
-    typer.echo(f"{read.verdict}: no finding at {fail_on} or above")
+    if not read.complete:
+        why = f": {printable(read.missing[0]).rstrip('.')}" if read.missing else ""
+        show(f"cut short{why}; what was not measured has not passed", sys.stdout)
+        return FOUND
+    show(f"{read.verdict}: no finding at {fail_on} or above", sys.stdout)
     return DONE

@@ -56,10 +56,10 @@ def history(
 
 def _write(file: Path, text: str) -> None:
     from bench.records import BadInput
-    from bench.report import folder
+    from bench.report import named_file
 
     if not file.parent.is_dir():
         raise BadInput("no such folder", file=str(file.parent))
-    trouble = folder.put(file, text.encode("utf-8", "backslashreplace"))
+    trouble = named_file.put(file, text.encode("utf-8", "backslashreplace"))
     if trouble is not None:
         raise BadInput(trouble.rstrip("."))

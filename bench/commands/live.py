@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.commands import run_folder
 from bench.hang.live import pipe, processes, py_spy, ras_client, worker_server
 from bench.hang.live.processes import Found
 from bench.hang.watch import proc
@@ -45,7 +46,7 @@ def collect(names: Sequence[str], out: str) -> Answers:
     """Ask everybody. BadInput where nobody answers anything."""
     pids, places = _named(names)
     found = processes.find(pids) if pids or not places else []
-    folder = _folder(out)
+    folder = run_folder.made(out, "live", (DUMPS,))
     answers = Answers(folder, Harvest(folder))
     ras = _ras(answers, places, found)
     began = time.monotonic()
@@ -115,18 +116,6 @@ def _named(names: Sequence[str]) -> tuple[list[int], list[str]]:
         else:
             raise BadInput(f"--live takes process ids and HOST:PORT, got {name!r}")
     return pids, places
-
-
-def _folder(out: str) -> Path:
-    name = time.strftime("live-%Y-%m-%dT%H-%M-%SZ", time.gmtime())
-    folder = Path(out) if out else Path("reports") / name
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise BadInput("is there already; choose another folder with --out", file=str(folder))
-        (folder / DUMPS).mkdir(parents=True)
-    except OSError as error:
-        raise BadInput(f"cannot be made: {error.strerror}", file=str(folder)) from None
-    return folder
 
 
 def _now() -> str:
@@ -255,15 +244,16 @@ def _pipe(answers: Answers, one: Found) -> list[str]:
         return []
     paths = pipe.dumps(one.rank, one.variables)
     before = pipe.stamp(paths)
-    if (why := pipe.ask(one.rank, one.variables)) is not None:
+    uid = proc.user(one.pid)
+    if (why := pipe.ask(one.rank, one.variables, uid)) is not None:
         return [f"rank {one.rank}: {why}"]
     path = pipe.written(paths, before)
     if path is None:
         return [f"rank {one.rank}: no dump in {pipe.DEADLINE_S:g} s after its pipe was written to"]
     try:
-        replace(answers.folder / DUMPS / f"pipe_rank_{one.rank}", path.read_bytes())
-    except OSError as error:
-        return [f"rank {one.rank}: {path}: {error.strerror}"]
+        replace(answers.folder / DUMPS / f"pipe_rank_{one.rank}", pipe.read(path, uid))
+    except (pipe.Refused, OSError) as error:
+        return [f"rank {one.rank}: {error}"]
     answers.pipes[one.rank] = one
     answers.asked.append(f"rank {one.rank}: its recorder's pipe brought a dump")
     return []

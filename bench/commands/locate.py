@@ -182,13 +182,13 @@ def _place(pairs: Sequence[PlainFigure]) -> str:
 
 
 def _write(file: Path, reading: PairReading) -> None:
-    from bench.report import folder
+    from bench.report import named_file
     from bench.report.pairs import suspects_file
 
     if file.is_dir():
         raise BadInput("is a folder; --suspects takes the name of a file", file=str(file))
     if not file.parent.is_dir():
         raise BadInput("no such folder", file=str(file.parent))
-    trouble = folder.put(file, suspects_file.lines(reading.findings, {}).encode())
+    trouble = named_file.put(file, suspects_file.lines(reading.findings, {}).encode())
     if trouble is not None:
         raise BadInput(trouble.rstrip("."))

@@ -24,6 +24,7 @@ from bench.plan.sizes import format_bytes
 from bench.records import Location, MeasuredRound, PairFigure, PairRound, Report
 from bench.report import units
 from bench.report.findings import labelled
+from bench.report.text import show
 
 WIDTH = 80  # of the sweep's screen
 LEAF_ROUNDS = 2  # inside leaves and across them
@@ -99,7 +100,7 @@ def located(
     if rounds is None:
         return report, sentences
     if stdout is not None:
-        print("\n".join(labelled("locate", rounds.words(), WIDTH)), file=stdout, flush=True)
+        show("\n".join(labelled("locate", rounds.words(), WIDTH)), stdout)
     location, told = _measured(rounds, measurer, keep=keep, clock=clock)
     sentences += [told] if told else []
     return msgspec.structs.replace(report, location=location), sentences

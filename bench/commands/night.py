@@ -24,6 +24,7 @@ from bench.report.history import archive as history
 from bench.report.history import baselines
 from bench.report.history.archive import History
 from bench.report.stored import read_report
+from bench.report.text import printable
 
 AGAIN_NAME = "again"  # the second look's folder, inside the run's
 KEPT_VALUES = 60  # nights of a series in nightly.json: the reports have them all
@@ -120,7 +121,10 @@ def second_look(
     if not wanted:
         return None
     names = _named(wanted)
-    print(f"fabric-bench: a second look at once at what stands out: {names}", file=sys.stderr)
+    print(
+        f"fabric-bench: a second look at once at what stands out: {printable(names)}",
+        file=sys.stderr,
+    )
     again = place / told.run / AGAIN_NAME
     options = ["--quiet", "--locate", "never"]
     for collective in dict.fromkeys(one.collective for one in wanted):
@@ -132,7 +136,7 @@ def second_look(
         sweep(again, options)
         read_report(again)
     except BadInput as bad:
-        print(f"fabric-bench: no second look: {bad}", file=sys.stderr)
+        print(f"fabric-bench: no second look: {printable(str(bad))}", file=sys.stderr)
         return None
     return again
 

@@ -20,6 +20,7 @@ def rewrite(
     What samples.jsonl holds is fitted and judged as the sweep would have done.
     """
     from bench.report import cut_run, tables
+    from bench.report.text import show
 
     done, trouble = cut_run.finish(run)
     for sentence in trouble:
@@ -27,5 +28,5 @@ def rewrite(
     if as_json:
         print_json(done)
     else:
-        typer.echo(tables.screen(done, width=WIDTH, folder=run))
+        show(tables.screen(done, width=WIDTH, folder=run), sys.stdout)
     return COULD_NOT if trouble else DONE

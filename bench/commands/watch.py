@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bench.commands import run_folder
 from bench.commands.answer import WIDTH
 from bench.records import BadInput
 
@@ -27,7 +28,7 @@ def watch(
         list[str] | None, typer.Argument(metavar="-- COMMAND…", show_default=False)
     ] = None,
     out: Annotated[
-        str, typer.Option(metavar="DIR", help="The run's folder (default: reports/watch-<UTC>).")
+        str, typer.Option(metavar="DIR", help="The run's folder (default: a new one in reports/).")
     ] = "",
     stall: Annotated[
         float,
@@ -111,13 +112,8 @@ def _labels(told: list[str] | tuple[()]) -> dict[str, str]:
 
 
 def _folder(out: str) -> Path:
-    name = time.strftime("watch-%Y-%m-%dT%H-%M-%SZ", time.gmtime())
-    folder = (Path(out) if out else Path("reports") / name).absolute()
+    folder = run_folder.made(out, "watch", FOLDERS).absolute()
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise BadInput("is there already; choose another folder with --out", file=str(folder))
-        for each in FOLDERS:
-            (folder / each).mkdir(parents=True)
         sentry = Path(__file__).resolve().parents[1] / "hang" / "watch" / "sentry.py"
         (folder / ".live" / "sitecustomize.py").write_bytes(sentry.read_bytes())
     except OSError as error:
@@ -174,5 +170,8 @@ def _diagnosed(folder: Path) -> str:
 
     text = diagnosis_screen.screen(diagnosis, width=WIDTH, colour=sys.stderr.isatty())
     plain = diagnosis_screen.screen(diagnosis, width=WIDTH)
-    replace(folder / "diagnosis.md", f"```text\n{plain}\n```\n".encode())
+    try:
+        replace(folder / "diagnosis.md", f"```text\n{plain}\n```\n".encode())
+    except OSError as error:
+        return f"{text}\n\nnot kept: {error.strerror}"
     return text

@@ -2,7 +2,8 @@
 
 In: a started job, a switchboard, a folder. Out: the job's exit status; in the folder dumps, stacks
 and states of processes, taken while the ranks stood still or the moment one died. Nothing here
-stops the job: only its user's signals do, which are handed on.
+stops the job: only its user's signals do, which are handed on. What cannot be kept or judged is a
+sentence, and the job goes on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from bench.hang.scene import rank_words
 from bench.hang.watch.muster import LIVE, Muster, Round
-from bench.hang.watch.output import Pipe, Tails
+from bench.hang.watch.output import Copy, Pipe, Tails
 from bench.hang.watch.standing import Standing
 from bench.hang.watch.started import Started
 from bench.hang.watch.switchboard import Switchboard
@@ -76,9 +77,11 @@ class Watching:
         self._told_start = False
         self._called_then: dict[int, int] = {}
         self._died_s: float | None = None
+        self._dead = -1  # the rank that died then
         self._told_death = False
         self._hurry: Round | None = None
         self._stood_at_signal = False
+        self._told_lost = False
 
     @property
     def now_s(self) -> float:
@@ -87,7 +90,7 @@ class Watching:
     def run(self, started: Started) -> int:
         """Follow it to its end; its exit status, 128 and the number for a signal."""
         settings = self._settings
-        with (self._folder / "console.log").open("wb") as copy:
+        with Copy(self._folder / "console.log", self._lost) as copy:
             pipes = [
                 Pipe(started.stdout, copy, self._screen.out),
                 Pipe(started.stderr, copy, self._screen.err),
@@ -148,8 +151,9 @@ class Watching:
 
     def _hear(self, started: Started, timeout_s: float = 0.0) -> None:
         for told in self._board.take(timeout_s):
-            if told.say == "hello":
-                self._died_s, self._told_death = None, False  # started anew
+            if told.say == "hello" and (not started.paused or told.line.rank == self._dead):
+                self._died_s, self._told_death = None, False  # started anew, or by itself
+                started.resume()
             if self._ranks.hear(told, self.now_s) and self._died_s is None:
                 self._died(told.line.rank, started)
 
@@ -158,7 +162,7 @@ class Watching:
     def _died(self, rank: int, started: Started) -> None:
         """Not by coming to its end. What the others are in, they tell now; the launcher, which
         would end them within a tenth of a second, waits for that."""
-        self._died_s = self.now_s
+        self._died_s, self._dead = self.now_s, rank
         if self._collection is None:
             self._hurry = self._ranks.hurry(self.now_s, but=[rank])
             if self._hurry.told and self._settings.pausable:
@@ -244,7 +248,22 @@ class Watching:
 
     def _tell(self, sentence: str) -> None:
         self._write(None)
-        self._screen.say(f"{sentence}\n\n{self._diagnose(self._folder)}")
+        self._screen.say(f"{sentence}\n\n{self._page()}")
+
+    def _page(self) -> str:
+        try:
+            return self._diagnose(self._folder)
+        except Exception as error:  # noqa: BLE001 - a judge's fault may not end somebody's job
+            return f"not diagnosed: {type(error).__name__}: {error}"
+
+    def _lost(self, error: OSError) -> None:
+        """The folder takes nothing more; said once."""
+        if not self._told_lost:
+            self._told_lost = True
+            self._screen.say(
+                f"{shown(self._folder)}: {error.strerror}. What comes from now on may not be "
+                "kept; the job goes on"
+            )
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -275,7 +294,10 @@ class Watching:
 
     def _write(self, status: int | None) -> None:
         job = msgspec.structs.replace(self._job, seconds=self.now_s, status=status)
-        self._ranks.harvest.write(job)
+        try:
+            self._ranks.harvest.write(job)
+        except OSError as error:
+            self._lost(error)
 
     def _finish(
         self, status: int, told: list[int], orphans: tuple[int, ...], ended_s: float
@@ -294,7 +316,7 @@ class Watching:
         else:
             self._screen.say(
                 f"exit {status} {took}. What its ranks left:\n\n"
-                f"{self._diagnose(self._folder)}\n\n"
+                f"{self._page()}\n\n"
                 f"again   python -m bench diagnose {shown(self._folder)}"
             )
 

@@ -31,6 +31,7 @@ from bench.records import SEVERITIES, BadInput, Fabric, PlanSettings
 from bench.report import tables
 from bench.report.journal import Journal
 from bench.report.stored import REPORT_NAME
+from bench.report.text import show
 
 __all__ = ["down", "execute", "not_permitted", "run", "up"]
 
@@ -48,7 +49,8 @@ def run(
     stdout: TextIO | None = None,
     script: Path = SWEEP,
 ) -> int:
-    """Sweep the lab in `file`; the sweep's exit status (2 when it left none, 130 after Ctrl-C).
+    """Sweep the lab in `file`; the exit status that the sweep left, which is not 0 where it was
+    cut short. Where it left none: 130 after Ctrl-C, 143 after SIGTERM, else BadInput.
 
     `out` is the run's folder (default reports/<UTC>), `options` go to the sweep. BadInput where a
     file, an option or this machine does not allow it. `script` stands in for the sweep in tests.
@@ -89,7 +91,7 @@ def run(
             journal.write(report)
             code = _failed(report.findings[0].severity, asked.fail_on)
             journal.status(code)
-        print(tables.screen(report, folder=folder), file=stdout or sys.stdout, flush=True)
+        show(tables.screen(report, folder=folder), stdout or sys.stdout)
         return code
     return _status(folder, torchruns[0], job, told)
 

@@ -16,7 +16,8 @@ from bench.report import conclusion
 from bench.report.journal import Header, Journal, read_samples
 from bench.report.stored import read_rounds
 
-DONE, COULD_NOT = 0, 2  # the sweep's own; its 1 depends on --fail-on, which samples do not tell
+# The sweep's own. Whether findings make a 1 depends on --fail-on, which samples do not tell.
+DONE, CUT_SHORT, COULD_NOT = 0, 1, 2
 
 
 def finish(run: Path) -> tuple[Report, tuple[str, ...]]:
@@ -30,7 +31,8 @@ def finish(run: Path) -> tuple[Report, tuple[str, ...]]:
         report = conclusion.conclude(as_far_as_it_went(header, sessions, read_rounds(run)))
         trouble = journal.write(report)
         told = report.findings or any(line.points for line in report.lines)
-        journal.status(DONE if told else COULD_NOT)
+        whole = DONE if report.complete else CUT_SHORT
+        journal.status(whole if told else COULD_NOT)
         return report, trouble
 
 

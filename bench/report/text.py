@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import TextIO
 
 from rich.cells import cell_len
 
@@ -109,3 +110,8 @@ def encodable(text: str, encoding: str | None) -> str:
         plain = text.translate(PLAIN)
         return plain.encode("ascii", "backslashreplace").decode("ascii")
     return text
+
+
+def show(text: str, stream: TextIO) -> None:
+    """Print `text`, on a stream of whatever encoding."""
+    print(encodable(text, getattr(stream, "encoding", None)), file=stream, flush=True)

@@ -38,6 +38,8 @@ LEAST_PAIRS = 256  # measured pairs that are kept however few hosts there are
 RANKS_LISTED = 64  # beyond, ranks that did nothing remarkable are left out of a session
 NCCL_LINE_COLUMNS = 240
 DIGITS = 6  # of numbers where room is short: far below what any measurement here resolves
+# Seconds since the epoch: six digits of them would be right to a quarter of an hour.
+TIMES, TIME_DECIMALS = ("started_at",), 3
 SAME_TEXT = "as on {host}"  # a tool's text that an earlier host has told already
 
 
@@ -221,7 +223,7 @@ def sparse(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         left_out = _defaults(type(value)) if isinstance(value, _SPARSE) else {}
         return {
-            name: sparse(item)
+            name: round(item, TIME_DECIMALS) if name in TIMES else sparse(item)
             for name in value.__struct_fields__
             if (item := getattr(value, name)) != left_out.get(name, _NONE)
         }

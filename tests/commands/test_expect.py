@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from bench.cli import main
 from bench.facts import host
 from bench.formats import toml_file
-from bench.judge import expected
+from bench.judge import claims, expected
 from bench.records import Evidence, Fabric, Finding, Report
 from bench.report.stored import encode
 from tests.judge.conftest import Scene
@@ -96,6 +97,23 @@ def test_a_file_that_is_there_is_kept_unless_forced(week: Path, capsys) -> None:
     assert out.read_text() == "precious"
     assert said("--out", out, "--force")[0] == 0
     assert toml_file.load(out, Fabric).name == "mine"
+
+
+def test_a_link_is_written_through_and_a_note_cannot_act_on_the_terminal(
+    week: Path, capsys, monkeypatch
+) -> None:
+    target = week.parent / "site" / "gate.toml"
+    target.parent.mkdir()
+    target.write_text("old")
+    link = week.parent / "gate.toml"
+    link.symlink_to(target)
+    draft = claims.draft
+    monkeypatch.setattr(
+        claims, "draft", lambda *a, **k: dataclasses.replace(draft(*a, **k), notes=("a\x1b[2Jb",))
+    )
+    assert said("--out", link, "--force")[0] == 0
+    assert link.is_symlink() and toml_file.load(target, Fabric).name == "gate"
+    assert capsys.readouterr().err == "fabric-bench: a\\x1b[2Jb\n"
 
 
 def test_a_file_that_is_there_is_kept_when_learning_fails(week: Path) -> None:

@@ -19,6 +19,7 @@ import msgspec
 import pytest
 
 from bench.cli import main
+from bench.hang.live import pipe
 from bench.hang.live.worker_server import workers
 from bench.hang.watch import proc
 from bench.records import Diagnosis
@@ -110,6 +111,11 @@ def test_a_hung_job_of_torch_tells_through_its_worker_servers(
     assert "its worker server gave gloo, stacks" in capfd.readouterr().err
 
 
+def test_a_process_has_the_user_by_whom_it_makes_files() -> None:
+    assert proc.user(os.getpid()) == os.geteuid()
+    assert proc.user(4_194_305) == -1
+
+
 def test_the_debug_servers_page_names_every_ranks_own_server() -> None:
     """As torch/distributed/debug/_debug_handlers.py writes it, escaped by jinja2."""
     page = (
@@ -194,6 +200,51 @@ def test_the_recorders_pipe_brings_a_dump(tmp_path: Path) -> None:
     with job(script, 1, **more) as pids:
         live(tmp_path / "out", *pids)
     assert (tmp_path / "out/flight/pipe_rank_0").read_bytes() == dump.read_bytes()
+
+
+HERS = os.getuid()
+
+
+def test_nothing_is_written_to_a_file_that_somebody_names_as_the_pipe(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("root:x:0\n")
+    os.mkfifo(tmp_path / "fifo0.pipe")
+    reader = os.open(tmp_path / "fifo0.pipe", os.O_RDONLY | os.O_NONBLOCK)
+    (tmp_path / "link0.pipe").symlink_to(kept)
+    (tmp_path / "file0.pipe").write_text("mine\n")
+    (tmp_path / "way0.pipe").symlink_to(tmp_path / "fifo0.pipe")
+
+    def said(name: str, uid: int = HERS) -> str:
+        return pipe.ask(0, {pipe.PIPE: str(tmp_path / name)}, uid) or ""
+
+    assert said("link").endswith(": is a link") and said("way").endswith(": is a link")
+    assert said("file").endswith(": is no pipe")
+    assert said("none").endswith("No such file or directory")
+    assert said("fifo", HERS + 1).endswith(": belongs to another user than the rank")
+    assert kept.read_text() == "root:x:0\n" and (tmp_path / "file0.pipe").read_text() == "mine\n"
+    assert said("fifo") == "" and os.read(reader, 16) == b"1\n"
+    os.close(reader)
+    assert said("fifo").endswith("nobody reads it")
+
+
+def test_a_dump_is_a_plain_file_of_the_ranks_user_and_of_a_dumps_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipe, "MAX_BYTES", 8)
+    (tmp_path / "dump").write_bytes(b"12345678")
+    (tmp_path / "long").write_bytes(b"123456789")
+    (tmp_path / "link").symlink_to(tmp_path / "dump")
+    os.mkfifo(tmp_path / "fifo")
+    assert pipe.read(tmp_path / "dump", HERS) == b"12345678"
+    for name, uid, why in (
+        ("long", HERS, "is no dump"),
+        ("link", HERS, "is a link"),
+        ("fifo", HERS, "is no plain file"),
+        ("dump", HERS + 1, "belongs to another user"),
+        ("none", HERS, "No such file"),
+    ):
+        with pytest.raises(pipe.Refused, match=why):
+            pipe.read(tmp_path / name, uid)
 
 
 class Ras:

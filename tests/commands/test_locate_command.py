@@ -97,6 +97,18 @@ def test_suspects_are_those_that_are_accused_and_no_others(tmp_path: Path) -> No
     assert screen.endswith("verdict: healthy · no single part stands out\n")
 
 
+def test_suspects_go_through_a_pipe_that_stays_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "suspects"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert told(LIST, "--suspects", pipe)[0] == 0
+        assert os.read(reader, 10_000).startswith(b"hostD  host-slow: ")
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
 def test_a_list_comes_through_a_pipe() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "locate", "-"], cwd=ROOT, input=LIST.read_text(),

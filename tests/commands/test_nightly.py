@@ -282,6 +282,27 @@ def test_a_second_look_that_sees_nothing_ends_the_alarm(
     assert "+0.3 % at a second look the same night" in " ".join(out.split())
 
 
+def test_a_name_cannot_act_on_the_terminal_when_a_second_look_is_told(
+    place: Path, play: Callable[..., Played], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "data\x1b[2J"
+    report = made.report(12, slower(0.4))
+    for run in sorted(place.iterdir()):
+        past = stored.read_report(run)
+        (run / stored.REPORT_NAME).write_bytes(stored.encode(_renamed(past, hostile)))
+    play(_renamed(report, hostile), 2)
+    told("nightly", "--history", place)
+    said = capsys.readouterr().err
+    assert "what stands out: data\\x1b[2J (" in said and "\x1b" not in said
+
+
+def _renamed(report: Report, name: str) -> Report:
+    """The report with another name for its network."""
+    return msgspec.json.decode(
+        msgspec.json.encode(report).replace(b'"data"', msgspec.json.encode(name)), type=Report
+    )
+
+
 @pytest.mark.parametrize("ends_with", [2, 1, 143])
 def test_a_second_look_that_fails_leaves_the_first(
     place: Path, play: Callable[..., Played], ends_with: int

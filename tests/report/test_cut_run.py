@@ -82,7 +82,7 @@ def test_what_was_measured_is_judged_and_what_is_missing_is_said(cut: Path) -> N
     assert line.bandwidth_bytes_per_s is not None
     assert line.bandwidth_bytes_per_s.value == pytest.approx(5e7, rel=0.02)
     assert read_report(cut).missing == report.missing
-    assert (cut / "status").read_text() == "0\n"
+    assert (cut / "status").read_text() == "1\n", "half of a job is no job done"
 
 
 def test_no_raw_sample_is_lost(cut: Path) -> None:
@@ -121,9 +121,15 @@ def header(*candidates: Candidate, budget_s: float = 60.0) -> Header:
     return Header(started_at=1e9, hosts=HOSTS, plan=plan, candidates=candidates)
 
 
-def test_a_run_of_which_only_the_report_is_missing_is_complete() -> None:
+def test_a_run_of_which_only_the_report_is_missing_is_complete(tmp_path: Path) -> None:
     report = as_far_as_it_went(header(CANDIDATE, OTHER), [session(case) for case in BOTH])
     assert report.complete and report.missing == ()
+    with Journal(tmp_path / "run") as journal:
+        journal.header(HOSTS, PLAN, (CANDIDATE,), None)
+        for case in CASES:
+            journal.append(session(case))
+    assert finish(tmp_path / "run")[0].complete
+    assert (tmp_path / "run/status").read_text() == "0\n"
 
 
 def test_a_candidate_that_hung_is_not_repeated_and_nothing_of_it_is_missing() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from bench.report.text import abbreviated, cell, encodable, printable, wrapped
+from bench.report.text import abbreviated, cell, encodable, printable, show, wrapped
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=200)
 
@@ -55,3 +57,16 @@ def test_an_ascii_terminal_gets_ascii() -> None:
     assert encodable(text, "ascii") == "4 hosts x 1 rank | +-0.3 % ... \\u4e3b"
     assert encodable(text, "no-such").isascii()
     assert encodable(text, None) == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [("utf-8", "2 × 1 …\n"), ("latin-1", "2 x 1 ...\n"), ("ascii", "2 x 1 ...\n")],
+)
+def test_a_screen_is_shown_whatever_the_stream_can_encode(encoding: str, shown: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    show("2 × 1 …", stream)
+    assert stream.buffer.getvalue().decode(encoding) == shown  # type: ignore[attr-defined]
+    kept = io.StringIO()
+    show("2 × 1 …", kept)
+    assert kept.getvalue() == "2 × 1 …\n"

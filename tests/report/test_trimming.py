@@ -187,11 +187,24 @@ def test_a_report_without_defaults_is_read_as_the_whole_one(made: Any) -> None:
         assert again == rounded
 
 
+def test_when_a_session_began_is_kept_to_the_millisecond(made: Any) -> None:
+    times = (1764499454.123456, 1764499999.9996)
+    sessions = tuple(
+        msgspec.structs.replace(made.healthy.sessions[0], started_at=time) for time in times
+    )
+    report = msgspec.structs.replace(made.healthy, sessions=sessions)
+    again = msgspec.json.decode(stored._dense(report), type=Report)
+    assert [s.started_at for s in again.sessions] == [1764499454.123, 1764500000.0]
+
+
 def rounded_floats(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: rounded_floats(item) for key, item in value.items()}
+        return {
+            key: round(item, 3) if key == "started_at" else rounded_floats(item)
+            for key, item in value.items()
+        }
     return [rounded_floats(item) for item in value] if isinstance(value, list) else value
 
 

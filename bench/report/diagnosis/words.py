@@ -122,8 +122,10 @@ def state(diagnosis: Diagnosis) -> Iterator[Pair]:
     if not stops and flight.collectives and not flight.mismatches:
         text = (
             f"{flight.collectives:,} collectives in {units.count(flight.groups, 'group')} of "
-            f"{units.count(len(flight.ranks), 'rank')}: all called alike, none stands still"
+            f"{units.count(len(flight.ranks), 'rank')}: all called alike"
         )
+        if not flight.undecided:
+            text += ", none stands still"
         yield "shows", text
     for label in flight.incomparable:
         text = f"{label}: its sequence numbers do not belong together and were not compared"
