@@ -12,7 +12,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from bench.formats import yaml_tree
+from bench.formats import shell_sums, yaml_tree
 from bench.formats.source import Source
 from bench.formats.yaml_tree import Branch, Leaf, Tree
 from bench.records import AccelerateConfig, BadInput, Setting
@@ -45,7 +45,7 @@ _REPORT_LINE = re.compile(r"^(?P<indent>[ \t]{1,24})-[ \t](?P<key>\w{2,64}):[ \t
 def likeness(head: str, name: str) -> float:
     """1 for the two fields that every such file has, at the beginning of lines."""
     start = head.lstrip()
-    if start.startswith(("#!", "<")) or _HEREDOC.search(head):
+    if start.startswith(("#!", "<")) or _HEREDOC.search(shell_sums.blanked(head)):
         return 0.0  # a script that writes one
     if start.startswith("{"):
         return 1.0 if len(_JSON_KEY.findall(head)) > 0 else 0.0

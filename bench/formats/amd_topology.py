@@ -20,6 +20,8 @@ _TITLE = re.compile(
     r"[=\s]{0,120}(?P<what>Weight|Hops|Link Type|Access) between two GPUs"
     r"|\s{0,8}(?P<table>WEIGHT|HOPS|LINK TYPE|ACCESS) TABLE",
 )
+# "NUMA BW TABLE:", "DMA TABLE:": what they tell is not kept.
+_OTHER_TITLE = re.compile(r"\s{0,8}[A-Z][A-Z -]{1,40} TABLE:?\s{0,80}\Z")
 # GPU0, or amd-smi's 0000:0c:00.0
 _DEVICE = re.compile(r"(?:GPU\d{1,4}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.\d)\Z")
 _NUMA = re.compile(
@@ -65,6 +67,9 @@ class _Tables:
             self._table = (match["what"] or match["table"]).lower()
             self._columns = []
             self.line = self.line or number
+            return
+        if _OTHER_TITLE.match(text):
+            self._table = None
             return
         numa = _NUMA.match(text) if "Numa" in text else None
         if numa:

@@ -57,7 +57,7 @@ def _behind(name: str) -> Iterator[Found]:
 
 def report_of(folder: Path) -> Path | None:
     """The report.json of a folder that one of our runs has made."""
-    if all((folder / name).is_file() for name in OF_A_RUN):
+    if all(_is_file(folder / name) for name in OF_A_RUN):
         return folder / OF_A_RUN[0]
     return None
 
@@ -78,8 +78,8 @@ def _walk(folder: Path, depth: int) -> Iterator[Path]:
     entries = [entry for entry in entries if not _is_left_out(entry.name)]
     folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
     for entry in entries:
-        if entry.is_file():
-            yield Path(entry.path)
+        if _is_file(path := Path(entry.path)):
+            yield path
     for entry in folders:
         inner = Path(entry.path)
         if report := report_of(inner):
@@ -97,6 +97,14 @@ def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except (OSError, ValueError):  # told when the file is opened
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    """False too where rights or a link that leads to itself keep it from being seen."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
         return False
 
 

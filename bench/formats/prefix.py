@@ -54,7 +54,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 # Words before a colon at the beginning of lines that are no host.
 _NO_HOST = (
     r"(?!(?i:warn(?:ing)?|info|error|note|notice|debug|trace|fatal|critical|nccl|rank|gpu|device|"
-    r"port|state|link|node|usage|file|traceback):)"
+    r"port|state|link|node|usage|file|traceback|srun|slurmstepd):)"
 )
 
 # In the order in which a tie is decided; every pattern is anchored and looks at a bounded

@@ -7,14 +7,15 @@ branch or a loop, or by a command stays as it is written: nothing is executed or
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+
+from bench.formats import shell_sums
 
 MOST_STATEMENT = 64 << 10
-_HEREDOC = re.compile(r"<<-?\s*(?P<quote>[\"'\\]?)(?P<word>[A-Za-z_]\w{0,40})")
+_HEREDOC = re.compile(r"(?<!<)<<-?\s*(?P<quote>[\"'\\]?)(?P<word>[A-Za-z_][\w.-]{0,40})")
 _TARGET = re.compile(r"(?:>>?\s*|\btee\s+(?:-a\s+)?)(?P<name>[\w./${}~\"'-]{1,200})")
 MOST_DOCUMENT, MOST_DOCUMENTS = 2_000, 32
 _OPENING = re.compile(r"(?:if|for|while|until|case|select)\b")
@@ -30,7 +31,6 @@ _MOST_ROUNDS = 6  # of variables that stand for variables
 # A launch line has some thousand characters and a dozen variables; more is no line of a launch.
 LONGEST_VALUE = 16 << 10
 MOST_FILLED = 200
-_LARGEST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Scope:
         """In $(( )) a name stands for its variable; in expr only a number counts."""
         text = match["sum"].replace("\\", "")
         text = re.sub(r"[A-Za-z_]\w*", lambda m: self._known(m[0]), text)
-        number = arithmetic(text)
+        number = shell_sums.arithmetic(text)
         return match[0] if number is None else str(number)
 
     def _known(self, name: str) -> str:
@@ -114,16 +114,26 @@ class Scope:
 
 
 def statements(lines: Iterable[tuple[int, str]], scope: Scope) -> Iterator[Statement]:
-    """All statements in order; #SBATCH lines go to the scope, here-documents are left out."""
+    """All statements in order; #SBATCH lines go to the scope, here-documents are left out. What
+    lies behind one whose end never comes is told as statements."""
     held: list[str] = []
     begun, size, quote, until = 0, 0, "", ""
     written: Document | None = None
     depth: list[str] = []
     in_function = 0
-    for number, line in lines:
+    skipped: list[tuple[int, str]] = []
+    coming, begun_again = iter(lines), 0
+    while (found := next(coming, None)) is not None or skipped:
+        if found is None:
+            coming, skipped, until = iter(skipped), [], ""
+            begun_again += 1
+            continue
+        number, line = found
         if until:
+            skipped.append((number, line))
             if line.strip() == until:
                 until = ""
+                skipped.clear()
             elif written is not None and len(written.lines) < MOST_DOCUMENT:
                 written.lines.append(line)
             continue
@@ -140,8 +150,7 @@ def statements(lines: Iterable[tuple[int, str]], scope: Scope) -> Iterator[State
             continue
         text = "\n".join(held).strip()
         held, quote, size = [], "", 0
-        here = _HEREDOC.search(text)
-        if here and "<<<" not in text and not _is_quoted(text, here.start()):
+        if begun_again < MOST_DOCUMENTS and (here := _here_document(text)):
             until = here["word"]
             written = _document(text, here, number, scope)
         if _FUNCTION.match(text):
@@ -153,6 +162,14 @@ def statements(lines: Iterable[tuple[int, str]], scope: Scope) -> Iterator[State
         yield Statement(text, begun, place)
     if held:
         yield Statement("\n".join(held).strip(), begun, "function" if in_function else "")
+
+
+def _here_document(text: str) -> re.Match[str] | None:
+    """Where a here-document begins; the << of a sum and of a quoted script begins none."""
+    for here in islice(_HEREDOC.finditer(shell_sums.blanked(text)), MOST_DOCUMENTS):
+        if not _is_quoted(text, here.start()):
+            return here
+    return None
 
 
 def _document(text: str, here: re.Match[str], line: int, scope: Scope) -> Document | None:
@@ -216,7 +233,8 @@ _MADE_OF = {
     "ntasks": ("SLURM_NTASKS", "SLURM_NPROCS"),
 }
 _BATCH_OPTION = re.compile(
-    r"(?:--(?P<long>[a-z-]{2,40})(?:=|\s+)|-(?P<short>[NnwG])\s*)(?P<value>\S+)"
+    r"(?<!\S)(?:--(?P<long>[a-z-]{2,40})(?:=|\s+(?!-))|-(?P<short>[NnwG])(?:\s+(?!-))?)"
+    r"(?P<value>\S+)"
 )
 
 
@@ -229,35 +247,3 @@ def _take_batch(rest: str, line: int, scope: Scope) -> None:
         for variable in _MADE_OF.get(name, ()):
             if value.isdecimal():
                 scope.values[variable] = value
-
-
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-
-
-def arithmetic(text: str) -> int | None:
-    """The value of a sum of whole numbers, such as "2 * 8"; None for anything else."""
-    text = text.replace("$", "").replace("{", "").replace("}", "").replace("/", "//").strip()
-    try:
-        return _worked(ast.parse(text, mode="eval").body, 0)
-    except (SyntaxError, ValueError, ZeroDivisionError, MemoryError, RecursionError):
-        return None
-
-
-def _worked(node: ast.expr, depth: int) -> int | None:
-    if depth > 20:
-        return None
-    if isinstance(node, ast.Constant) and type(node.value) is int and abs(node.value) < _LARGEST:
-        return node.value
-    if isinstance(node, ast.BinOp) and (work := _OPERATORS.get(type(node.op))):
-        left, right = _worked(node.left, depth + 1), _worked(node.right, depth + 1)
-        if left is None or right is None:
-            return None
-        result = work(left, right)
-        return result if abs(result) < _LARGEST else None
-    return None

@@ -29,6 +29,11 @@ class Word:
 def commands(text: str, line: int) -> list[list[Word]]:
     """The simple commands of a statement: what ; | & and line ends part. An open quote ends at
     the text's end. Line marks in the text are followed."""
+    return [words for _, words in _Scanner(text, line).run()]
+
+
+def joined_commands(text: str, line: int) -> list[tuple[str, list[Word]]]:
+    """The same, each behind what parts it from the one before: ";", "&&", "||", "|"."""
     return _Scanner(text, line).run()
 
 
@@ -63,14 +68,15 @@ class _Scanner:
     def __init__(self, text: str, line: int) -> None:
         self.text, self.line = text, line
         self.at = 0
-        self.done: list[list[Word]] = []
+        self.done: list[tuple[str, list[Word]]] = []
+        self.joint = ""
         self.words: list[Word] = []
         self.word: list[str] = []
         self.started: int | None = None  # line of the word that is being read
         self.quoted = False
         self.count = 0
 
-    def run(self) -> list[list[Word]]:
+    def run(self) -> list[tuple[str, list[Word]]]:
         text = self.text
         while self.at < len(text) and self.count < MOST_WORDS:
             letter = text[self.at]
@@ -84,6 +90,7 @@ class _Scanner:
                 self._dollar()
             elif letter in _SEPARATORS:
                 self._end_command()
+                self.joint += letter
                 self._step()
             elif letter in " \t":
                 self._end_word()
@@ -122,7 +129,8 @@ class _Scanner:
     def _end_command(self) -> None:
         self._end_word()
         if self.words:
-            self.done.append(self.words)
+            self.done.append((self.joint, self.words))
+            self.joint = ""
         self.words = []
 
     def _escape(self, *, in_quotes: bool) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from bench.formats import launch_line
+from bench.formats import launch_line, shell_assignments
 from bench.formats.allow_list import VALUE_LIMIT, recorded
 from bench.formats.host_name import of_file
 from bench.formats.prefix import Stripper
+from bench.formats.shell_assignments import NAME
 from bench.formats.source import Source
 from bench.records import BadInput, Variables
 
@@ -22,14 +23,13 @@ KIND = "environment variables"
 MAX_NAMES = 4096
 MAX_STATEMENT = 64 << 10  # a launch line continued over many lines
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
 _ASSIGNMENT = re.compile(
     rf"\s{{0,32}}(?P<lead>export\s+|declare\s+-x\s+|typeset\s+-x\s+|set\s+|setenv\s+|ENV\s+|-\s+|\+\s+)?"
-    rf"(?P<name>{_NAME})(?P<sign>=|\s*:\s+|\s+=\s+|\s+)(?P<value>.*)"
+    rf"(?P<name>{NAME})(?P<sign>=|\s*:\s+|\s+=\s+|\s+)(?P<value>.*)"
 )
 # Kubernetes: "- name: NCCL_DEBUG" and on the next line "value: INFO"
 _YAML_NAME = re.compile(
-    rf"\s{{0,64}}-?\s{{0,8}}name:\s{{0,8}}[\"']?(?P<name>{_NAME})[\"']?\s{{0,8}}\Z"
+    rf"\s{{0,64}}-?\s{{0,8}}name:\s{{0,8}}[\"']?(?P<name>{NAME})[\"']?\s{{0,8}}\Z"
 )
 _YAML_VALUE = re.compile(r"\s{0,64}value:\s{0,8}(?P<value>.{0,4096})")
 # NCCL's own lines are the log's business: "NCCL_IB_HCA set by environment to mlx5".
@@ -100,7 +100,7 @@ class _Reader:
         self._begun = self._begun or number
         text = text.rstrip()
         if text.endswith("\\") and len(self._statement) < MAX_STATEMENT:
-            self._statement += text[:-1] + " "
+            self._statement += text[:-1]
             return
         statement, begun = self._statement + text, self._begun
         self._statement, self._begun = "", 0
@@ -124,8 +124,11 @@ class _Reader:
             for name, value in launch.variables.items():
                 self._keep(number, name, value)
             return
-        for part in _statements(text):
-            self._assignment(number, part)
+        for told in shell_assignments.of_line(text):
+            if told.value is not None:
+                self._keep(number, told.name, told.value)
+            if told.exported:
+                self._export(told.name)
 
     def _yaml(self, number: int, text: str) -> bool:
         named = _YAML_NAME.match(text)
@@ -138,44 +141,14 @@ class _Reader:
         self._yaml_name = None
         return value is not None
 
-    def _assignment(self, number: int, text: str) -> None:
-        match = _ASSIGNMENT.match(text)
-        if not match:
-            return
-        name, sign, lead = match["name"], match["sign"], (match["lead"] or "").strip()
-        if sign != "=" and not recorded(name):
-            return
-        if sign.isspace() and lead not in ("setenv", "ENV"):
-            if lead == "export":  # "export A B" of names set before
-                self._export(name, *match["value"].split())
-            return
-        self._keep(number, name, _unquoted(match["value"]))
-        if lead.split(" ")[0] in ("export", "declare", "typeset", "setenv", "ENV"):
-            self._export(name)
-
     def _keep(self, number: int, name: str, value: str) -> None:
         if recorded(name) and len(self.variables) < MAX_NAMES:
             self.variables[name] = value[:VALUE_LIMIT]
             self.line = self.line or number
 
-    def _export(self, *names: str) -> None:
-        for name in names:
-            name = name.partition("=")[0]
-            if recorded(name) and len(self.exported) < MAX_NAMES:
-                self.exported[name] = None
-
-
-def _statements(text: str) -> list[str]:
-    """ "export A=1; export B=2" and "export A=1 B=2" as single assignments."""
-    parts = [part for part in text.split(";") if part.strip()] if "'" not in text else [text]
-    out = []
-    for part in parts:
-        words = part.split()
-        if len(words) > 2 and words[0] == "export" and all("=" in word for word in words[1:]):
-            out += [f"export {word}" for word in words[1:]]
-        else:
-            out.append(part)
-    return out
+    def _export(self, name: str) -> None:
+        if recorded(name) and len(self.exported) < MAX_NAMES:
+            self.exported[name] = None
 
 
 def _unquoted(text: str) -> str:

@@ -141,6 +141,12 @@ def test_other_files_are_none(text: str, name: str) -> None:
     assert accelerate_config.likeness(text, name) == 0.0
 
 
+def test_a_sum_in_a_configuration_makes_it_no_script() -> None:
+    text = "compute_environment: TPU\ndistributed_type: TPU\ncommands: [echo $((1<<i))]\n"
+    assert accelerate_config.likeness(text, "tpu.yaml") == 1.0
+    assert accelerate_config.likeness(f"{text}# cat <<EOF\n", "tpu.yaml") == 0.0
+
+
 def test_deepspeeds_file_has_dotted_names() -> None:
     text = (
         '{"zero_optimization": {\n"stage": 3},\n"steps_per_print": 10, "bf16": {"enabled": true}}'

@@ -60,6 +60,37 @@ def test_links_in_a_circle_and_deep_trees_end(tmp_path: Path) -> None:
     assert told(tmp_path) == [f"{tmp_path}/a.log"]
 
 
+def test_what_cannot_be_seen_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link to itself as it is; a folder and a link without rights as the kernel refuses them."""
+    made(tmp_path, "a.log", "private/x.log", "sub/b.log")
+    (tmp_path / "itself").symlink_to("itself")
+    (tmp_path / "link").symlink_to("private/x.log")
+    assert told(tmp_path / "sub") == [f"{tmp_path}/sub/b.log"]
+    real_stat, real_scandir, real_path_stat = os.stat, os.scandir, Path.stat
+
+    def refused(path: object) -> None:
+        if "private" in os.path.realpath(str(path)).split("/"):
+            raise PermissionError(13, "Permission denied", str(path))
+
+    def stat(path: object, *args: object, **kwargs: object) -> os.stat_result:
+        if str(path) != f"{tmp_path}/private":
+            refused(path)
+        return real_stat(path, *args, **kwargs)  # type: ignore[arg-type]
+
+    def path_stat(path: Path, **kwargs: bool) -> os.stat_result:
+        stat(path)
+        return real_path_stat(path, **kwargs)
+
+    def scandir(path: object) -> object:
+        refused(path)
+        return real_scandir(path)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(os, "stat", stat)
+    monkeypatch.setattr(Path, "stat", path_stat)
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert told(tmp_path) == [f"{tmp_path}/a.log", f"{tmp_path}/sub/b.log"]
+
+
 def test_a_folder_with_too_many_files_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

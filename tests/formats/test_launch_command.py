@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.formats import host_slots, launch_command, shell_script, shell_words
+from bench.formats import host_slots, launch_command, shell_script, shell_sums, shell_words
 from bench.formats.shell_script import Scope
 from bench.formats.source import Source
 from bench.records import AccelerateConfig, LaunchCommand
@@ -196,7 +196,7 @@ def test_sums_are_those_of_bash(left: int, right: int, sign: str) -> None:
         "%": left % right if right else None,
         "/": left // right if right else None,
     }[sign]
-    assert shell_script.arithmetic(f"{left} {sign} {right}") == expected
+    assert shell_sums.arithmetic(f"{left} {sign} {right}") == expected
 
 
 def test_values_that_double_are_not_filled_in_without_end() -> None:
@@ -224,3 +224,49 @@ def test_lists_of_hosts() -> None:
     assert hosts("n1\nn2\n", "nodes.txt") == [("n1", None, ()), ("n2", None, ())]
     assert host_slots.likeness("n1\nn2\n", "words.txt") == 0.0
     assert host_slots.likeness("loss 2\nstep 3\n", "train.txt") == 0.0
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "MASK=$((1<<i))",
+        "MASK=$(( (1 << (i + 1)) | 1 ))",
+        "((mask <<= one))",
+        'X=$((1<<i)); Y="$((Z<<i))"',
+        "cat <<END-OF-FILE\ntorchrun no.py\nEND-OF-FILE",
+        "grep x <<< y; cat <<EOF\ntorchrun no.py\nEOF",
+        "cat <<EOF\nno end of this comes",
+        "if true; then\ncat <<A\ncat <<B\nfi",
+    ],
+)
+def test_what_is_no_here_document_hides_nothing(before: str) -> None:
+    (command,) = read(f"{before}\ntorchrun --nnodes 2 train.py\n")
+    assert command.options["nnodes"].value == "2"
+    assert command.line == before.count("\n") + 2
+
+
+def test_documents_without_an_end_are_read_in_bounded_time() -> None:
+    lines = [f"cat <<W{at}" for at in range(5_000)]
+    (command,) = read("\n".join([*lines, "torchrun --nnodes 2 train.py"]))
+    assert command.line == 5_001
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("-J llama-n4", {}),
+        ("--ntasks=16 --no-requeue", {"ntasks": "16"}),
+        ("-o slurm-nccl-%j.out -p gpu-north", {}),
+        ("--exclusive -N 2", {"nodes": "2"}),
+        ("--exclusive -N2 -n 16 -w node[1-2]",
+         {"nodes": "2", "ntasks": "16", "nodelist": "node[1-2]"}),
+        ("-N -n4 --nodes --ntasks=2", {"ntasks": "2"}),
+        ("--gpus-per-node h100:8 -G16", {"gpus-per-node": "8", "gpus": "16"}),
+    ],
+)  # fmt: skip
+def test_options_of_a_batch_script_are_words_of_their_own(
+    options: str, told: dict[str, str]
+) -> None:
+    scope = Scope()
+    assert not list(shell_script.statements([(1, f"#SBATCH {options}")], scope))
+    assert {name: value for name, (value, _) in scope.batch.items() if name} == told

@@ -173,3 +173,22 @@ def test_amd_smi_names_gpus_by_bus_address() -> None:
     (matrix,) = amd_topology.read(Source.of_text(text))
     assert matrix.gpus == ("0000:0c:00.0", "0000:22:00.0")
     assert [link.kind for link in matrix.links] == ["XGMI", "XGMI"]
+
+
+def test_tables_of_amd_smi_that_are_not_kept_change_no_link() -> None:
+    """All tables of `amd-smi topology`, in its order; those of newer releases behind."""
+    names = "0000:0c:00.0", "0000:22:00.0"
+
+    def table(title: str, own: str, other: str) -> str:
+        lines = [f"{title} TABLE:", " " * 13 + " ".join(names)]
+        lines += [f"{names[0]} {own} {other}", f"{names[1]} {other} {own}", ""]
+        return "\n".join(lines) + "\n"
+
+    text = table("ACCESS", "ENABLED", "ENABLED") + table("WEIGHT", "0", "15")
+    text += table("HOPS", "0", "1") + table("LINK TYPE", "SELF", "XGMI")
+    text += table("NUMA BW", "N/A", "50000-50000") + table("CACHE COHERANCY", "SELF", "C")
+    text += table("ATOMICS", "SELF", "64,32") + table("DMA", "SELF", "T")
+    text += table("BI-DIRECTIONAL", "SELF", "T")
+    (matrix,) = amd_topology.read(Source.of_text(text))
+    assert {(link.kind, link.hops, link.weight) for link in matrix.links} == {("XGMI", 1, 15)}
+    assert (len(matrix.links), matrix.missing) == (2, ())

@@ -93,6 +93,62 @@ def test_every_way_of_setting_a_variable_is_understood(line: str, value: str) ->
 
 
 @pytest.mark.parametrize(
+    ("line", "values", "exported"),
+    [
+        ("NCCL_P2P_DISABLE=1 HF_TOKEN=hf_abc python train.py", {"P2P_DISABLE": "1"}, ()),
+        ("NCCL_ALGO=Ring NCCL_PROTO='LL 128' ./build/all_reduce_perf -b 8",
+         {"ALGO": "Ring", "PROTO": "LL 128"}, ()),
+        ("user@host:~$ sudo env -u X -i NCCL_ALGO=Ring HF_TOKEN=hf_abc ./run", {"ALGO": "Ring"},
+         ()),
+        ("export NCCL_DEBUG=INFO && export NCCL_IB_DISABLE=1",
+         {"DEBUG": "INFO", "IB_DISABLE": "1"}, ("DEBUG", "IB_DISABLE")),
+        ("export NCCL_DEBUG=INFO NCCL_ALGO=Ring # both", {"DEBUG": "INFO", "ALGO": "Ring"},
+         ("DEBUG", "ALGO")),
+        ("export NCCL_DEBUG=INFO NCCL_ALGO HF_TOKEN=hf_abc", {"DEBUG": "INFO"},
+         ("DEBUG", "ALGO")),
+        ("cd /x && NCCL_DEBUG=INFO ./run | NCCL_ALGO=Tree tee", {"DEBUG": "INFO", "ALGO": "Tree"},
+         ()),
+        ("NCCL_DEBUG='a;b'; NCCL_ALGO=Ring", {"DEBUG": "a;b", "ALGO": "Ring"}, ()),
+        ("NCCL_SOCKET_IFNAME=$(ip route | awk '{print $5}') ./run HF_TOKEN=hf_abc",
+         {"SOCKET_IFNAME": "$(ip route | awk '{print $5}')"}, ()),
+        ("declare -gx NCCL_DEBUG=INFO", {"DEBUG": "INFO"}, ("DEBUG",)),
+        ("setenv NCCL_DEBUG \"INFO\" # loud", {"DEBUG": "INFO"}, ("DEBUG",)),
+        ("ENV NCCL_DEBUG=INFO HF_TOKEN=hf_abc NCCL_ALGO=Ring", {"DEBUG": "INFO", "ALGO": "Ring"},
+         ("DEBUG", "ALGO")),
+        ("NCCL_IB_HCA=mlx5_0,\\\nmlx5_1 ./run", {"IB_HCA": "mlx5_0,mlx5_1"}, ()),
+    ],
+)  # fmt: skip
+def test_a_line_of_several_settings_gives_each_and_no_more(
+    line: str, values: dict[str, str], exported: tuple[str, ...]
+) -> None:
+    told = of_text(line)
+    assert told.variables == {f"NCCL_{name}": value for name, value in values.items()}
+    assert told.exported == tuple(f"NCCL_{name}" for name in exported)
+    assert "hf_abc" not in msgspec.json.encode(told).decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[ $USER = x ] && export NCCL_P2P_DISABLE=1",
+        "[[ -z $A || -n $B ]] && NCCL_P2P_DISABLE=1 ./run",
+        "cd /x || export NCCL_P2P_DISABLE=1",
+        "echo NCCL_P2P_DISABLE=1",
+        "python train.py NCCL_P2P_DISABLE=1",
+        "NCCL_P2P_DISABLE=1 makes no difference",
+        "export NCCL_P2P_DISABLE=1 is not needed",
+        "NCCL_P2P_DISABLE: 1 (no peer-to-peer)",
+        "# NCCL_P2P_DISABLE=1",
+        '"NCCL_P2P_DISABLE": "1",',
+        "export -n NCCL_P2P_DISABLE",
+    ],
+)
+def test_what_may_not_run_and_sentences_set_nothing(line: str) -> None:
+    told = of_text(f"NCCL_DEBUG=INFO\n{line}")
+    assert (told.variables, told.exported) == ({"NCCL_DEBUG": "INFO"}, ())
+
+
+@pytest.mark.parametrize(
     "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NCCL_SOCKET_MAGIC", "UCX_API_KEY", "HOME"]
 )
 def test_names_behind_which_a_secret_may_stand_are_not_kept(name: str) -> None:

@@ -12,7 +12,9 @@ import json
 import re
 from collections.abc import Sequence
 
-from bench.formats.rank_log import stamps
+import msgspec
+
+from bench.formats.rank_log import srun_tasks, stamps
 from bench.formats.rank_log.passages import Line
 from bench.records import RankExit
 
@@ -27,24 +29,10 @@ _FAILED = re.compile(
     r"failed \(exitcode: (?P<code>-?\d{1,5})\) local_rank: (?P<local>\d{1,6}) "
     r"\(pid: (?P<pid>\d{1,10})\)"
 )
-# "srun: error: node3: task 12: Killed", "… Exited with exit code 1", "… Segmentation fault"
-_SRUN = re.compile(
-    r"srun: error: (?P<host>[\w.-]{1,64}): tasks? (?P<rank>\d{1,7}): (?P<how>.{1,80})"
-)
 _MPIRUN = re.compile(
     r"process rank (?P<rank>\d{1,7}) with PID (?P<pid>\d{1,10}) on node (?P<host>[\w.-]{1,64}) "
     r"exited on signal (?P<signal>\d{1,2})"
 )
-_SRUN_HOW = {
-    "Killed": -9,
-    "Out Of Memory": -9,
-    "Segmentation fault": -11,
-    "Terminated": -15,
-    "Aborted": -6,
-    "Bus error": -7,
-}
-_EXIT_CODE = re.compile(r"exit code (\d{1,3})")
-SIGNAL_BASE = 128  # a shell's exit code for a child that a signal ended
 
 
 def is_entry(text: str) -> bool:
@@ -109,17 +97,8 @@ def short(text: str, number: int, file: str, stamp: stamps.Stamp | None) -> Rank
             time_s=when[0],
             clock=when[1],
         )
-    if found := _SRUN.search(text):
-        return RankExit(
-            file=file,
-            line=number,
-            rank=int(found["rank"]),
-            host=found["host"],
-            code=_srun_code(found["how"]),
-            time_s=when[0],
-            clock=when[1],
-            message=found["how"].strip(),
-        )
+    if left := srun_tasks.of(text, number, file):
+        return msgspec.structs.replace(left, time_s=when[0], clock=when[1])
     if found := _MPIRUN.search(text):
         return RankExit(
             file=file,
@@ -132,17 +111,6 @@ def short(text: str, number: int, file: str, stamp: stamps.Stamp | None) -> Rank
             clock=when[1],
         )
     return None
-
-
-def _srun_code(how: str) -> int | None:
-    for words, code in _SRUN_HOW.items():
-        if how.startswith(words):
-            return code
-    found = _EXIT_CODE.search(how)
-    if found is None:
-        return None
-    code = int(found[1])
-    return SIGNAL_BASE - code if code > SIGNAL_BASE else code
 
 
 def error_json(content: bytes) -> tuple[str, list[str], float | None] | None:

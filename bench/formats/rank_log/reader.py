@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.formats.rank_log import identity, passages
+import msgspec
+
+from bench.formats.rank_log import identity, passages, srun_tasks
 from bench.formats.rank_log.follower import Follower, Ledger
 from bench.formats.rank_log.passages import Passages
 from bench.formats.rank_log.streams import Voices
 from bench.formats.source import Source
-from bench.records import RankLog
+from bench.records import RankLog, RankSign
 
 MOST_SIGNS = 2000  # of a file
 
@@ -32,7 +34,10 @@ def of(source: Source, kept: Passages) -> RankLog:
         for part in voice.parts:
             follower.part(part)
         ledger.streams.append(follower.stream())
+    lines = (line for passage in kept.passages for line in passage.lines)
+    exits, sent = srun_tasks.settled(ledger.exits, lines)
     found = sorted(ledger.signs, key=lambda sign: sign.line)
+    found = [_consequence(sign) if sign.line in sent else sign for sign in found]
     return RankLog(
         file=source.file,
         bytes=source.size_bytes,
@@ -40,7 +45,7 @@ def of(source: Source, kept: Passages) -> RankLog:
         streams=tuple(ledger.streams),
         signs=tuple(found[:MOST_SIGNS]),
         waits=tuple(ledger.waits),
-        exits=tuple(ledger.exits),
+        exits=exits,
         world_size=ledger.world_size,
         settings=ledger.settings,
         restarts=tuple(sorted(set(ledger.restarts))),
@@ -48,6 +53,10 @@ def of(source: Source, kept: Passages) -> RankLog:
         left_out=kept.left_out + max(len(found) - MOST_SIGNS, 0),
         notes=tuple(_notes(source)),
     )
+
+
+def _consequence(sign: RankSign) -> RankSign:
+    return msgspec.structs.replace(sign, role="consequence")
 
 
 def _notes(source: Source) -> Iterator[str]:

@@ -74,7 +74,7 @@ SIGNS = (
     _sign(
         "killed", "fault",
         r"(?:Out of memory|out of memory): Kill(?:ed)? process|oom-kill:|oom_kill event|OOMKilled"
-        r"|Killed process \d|Signal 9 \(SIGKILL\)|task \d{1,7}: (?:Out Of Memory|Killed)"
+        r"|Killed process \d|Signal 9 \(SIGKILL\)|tasks? [\d,-]{1,400}: (?:Out Of Memory|Killed)"
         r"|exited on signal 9|exit(?:ed with)? code 137|line \d{1,6}: +\d{1,9} Killed"
         r"|with signal SIGKILL|<Signals\.SIGKILL",
     ),
