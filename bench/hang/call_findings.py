@@ -1,16 +1,19 @@
 """Ranks whose calls differ at one place, in words.
 
 In: the Differences of TimeOuts. Out: collective-mismatch, naming the odd ranks where a majority
-decides; else both sides and the abstention beside them. The silent are told as unknown.
+decides, surely if it is one of all members; else both sides and the abstention beside them. The
+silent are unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bench.hang.call_difference import Difference
 from bench.hang.crew import Crew
+from bench.hang.given_up import GivenUp
 from bench.hang.scene import rank_words, sentence
-from bench.hang.time_outs import Difference, GivenUp, TimeOuts
+from bench.hang.time_outs import TimeOuts
 from bench.records import Evidence, Finding, Where
 
 SHOWN = 4
@@ -23,8 +26,8 @@ def mismatches(waits: TimeOuts, crew: Crew) -> list[Finding]:
     found = []
     for each in waits.differences:
         found.append(_mismatch(each, crew))
-        if not each.majority:
-            found.append(_level_sides(each))
+        if not each.odd:
+            found.append(_level_sides(each, crew))
     return found
 
 
@@ -32,7 +35,7 @@ def _mismatch(each: Difference, crew: Crew) -> Finding:
     usual, odd = each.sides[0], each.sides[1]
     place = _place(each)
     everybody = tuple(sorted(g.rank for side in each.sides for g in side))
-    if each.majority:
+    if each.odd:
         many = "" if len(each.odd) > 1 else "s"
         summary = (
             f"{sentence(rank_words(each.odd))} disagree{many}{place}: {_call(odd[0], each)} "
@@ -54,14 +57,16 @@ def _mismatch(each: Difference, crew: Crew) -> Finding:
             "all ranks of the job wait, and not in the same operation: nobody is left to wait for"
         )
         evidence.append(Evidence(basis="inferred", text=text))
-    elif each.group is None:
-        text = (
-            "this version of torch does not print the process group: they may be in different ones"
-        )
+    elif not each.same_group:
+        how = "counts process groups by rank" if each.group else "does not print the process group"
+        text = f"this version of torch {how}: they may be in different ones"
         evidence.append(Evidence(basis="inferred", text=text))
     if silent := _silent(crew, everybody):
         text = f"{rank_words(silent)} printed nothing of it: unknown, not proven healthy"
+        if each.odd and not each.majority:
+            text += f"; {rank_words(each.odd)} stands out of those that did"
         evidence.append(Evidence(basis="inferred", text=text))
+    sure = each.same_group and each.group is not None and (each.majority or not each.odd)
     return Finding(
         code="collective-mismatch",
         kind=each.kind,
@@ -78,7 +83,7 @@ def _mismatch(each: Difference, crew: Crew) -> Finding:
         evidence=tuple(evidence),
         remedy="look for a branch, a loop length or a model part that depends on the rank: "
         "logging, metrics or a checkpoint on one rank only, data of different lengths",
-        confidence="inferred" if each.group is None else "asked",
+        confidence="asked" if sure else "inferred",
     )
 
 
@@ -104,14 +109,23 @@ def _call(one: GivenUp, each: Difference) -> str:
     return f"{one.operation} of {one.elements_in:,} elements"
 
 
-def _level_sides(each: Difference) -> Finding:
+def _level_sides(each: Difference, crew: Crew) -> Finding:
+    """Nobody is proven odd; who is so among those that were heard is where to start."""
     ranks = tuple(sorted(g.rank for side in each.sides for g in side))
+    summary = f"Which of {rank_words(ranks)} is wrong{_place(each)} no majority tells."
+    if few := each.fewer:
+        silent, many = rank_words(_silent(crew, ranks)), "" if len(few) > 1 else "s"
+        summary += f" {sentence(rank_words(few))} stand{many} against the others that were heard, "
+        summary += f"but {silent} printed nothing of it: start there."
     return Finding(
         code="not-determinable",
         kind="mismatch",
         severity="info",
-        summary=f"Which of {rank_words(ranks)} is wrong{_place(each)} no majority tells.",
-        where=Where(ranks=ranks),
+        summary=summary,
+        where=Where(
+            rank=few[0] if len(few) == 1 else None,
+            ranks=() if len(few) == 1 else few or ranks,
+        ),
         evidence=(),
         remedy="the logs of the other ranks of this group, or Flight Recorder dumps of all",
         confidence="inferred",
@@ -119,8 +133,7 @@ def _level_sides(each: Difference) -> Finding:
 
 
 def _silent(crew: Crew, speaking: Iterable[int]) -> tuple[int, ...]:
-    size = crew.world_size or max(crew.known, default=-1) + 1
-    return tuple(sorted(set(range(size)) - set(speaking)))
+    return tuple(sorted(set(range(crew.size)) - set(speaking)))
 
 
 def _group(one: GivenUp) -> str | None:

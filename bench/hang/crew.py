@@ -77,11 +77,15 @@ class Crew:
         return tuple(rank for rank, member in self.known.items() if member.streams)
 
     @property
+    def size(self) -> int:
+        """Ranks of the job: as many as it says, or as there must be."""
+        return self.world_size or max(self.known, default=-1) + 1
+
+    @property
     def missing(self) -> tuple[int, ...]:
         """Ranks that the job had and of which no line is at hand."""
-        size = self.world_size or max(self.known, default=-1) + 1
         there = set(self.speaking)
-        return tuple(rank for rank in range(size) if rank not in there)
+        return tuple(rank for rank in range(self.size) if rank not in there)
 
     def name(self, rank: int | None) -> str:
         """ "rank 5", "rank 5 (host2)"."""

@@ -1,8 +1,7 @@
 """Findings about ranks that called different things, or the same things in another order.
 
-In: mismatches, rings of waiting and unmatched sends, worded by the Scene. Out: collective-mismatch
-with the odd ranks where a majority decides, else with both sides and a not-determinable beside it;
-hang-midrun for a send or receive whose other half was never posted.
+In: mismatches and rings of waiting, worded by the Scene. Out: collective-mismatch with the odd
+ranks where a majority decides, else with both sides and a not-determinable beside it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from collections.abc import Sequence
 from bench.hang import calls as fitting
 from bench.hang.absence import Told
 from bench.hang.mismatch import Mismatch, Side
-from bench.hang.peers import PeerStop
-from bench.hang.scene import Scene, sentence, stack_words
+from bench.hang.scene import Scene, sentence
 from bench.hang.steps import rhythm
 from bench.hang.stops import Stop
 from bench.records import Evidence, Finding, Phase, Where
@@ -84,10 +82,12 @@ def mismatch(scene: Scene, one: Mismatch, *, first: bool) -> list[Told]:
         remedy=f"compare the stacks of both sides; {BRANCH}",
         confidence="measured",
     )
+    of = f" of its {one.members} members" if len(everyone) < one.members else ""
     level = Finding(
         code="not-determinable",
         severity="info",
-        summary=f"Which side of {place} is wrong the dumps do not tell: no side is a majority.",
+        summary=f"Which side of {place} is wrong the dumps do not tell: no side is a majority"
+        f"{of}.",
         where=Where(ranks=scene.ranks(everyone), collective=call.name),
         remedy="the program decides: which of the two calls belongs there",
         confidence="inferred",
@@ -179,46 +179,11 @@ def ring(scene: Scene, stops: Sequence[Stop]) -> list[Told]:
 
 def _outvoted(stops: Sequence[Stop]) -> tuple[int, ...]:
     """Who waits in the wrong one of two groups: only those who are in both groups call them in
-    an order at all, and most of these are right. Nobody where it is level or there are more."""
+    an order at all, and most of these are right. Nobody where it is level, where those without a
+    dump could make it so, or where there are more groups."""
     if len(stops) != 2:
         return ()
     both = set.intersection(*({*each.group.lanes, *each.group.supposed} for each in stops))
+    silent = set.intersection(*(set(each.no_dump) for each in stops))
     few, many = sorted((both & set(stop.waiting) for stop in stops), key=len)
-    return tuple(sorted(few)) if 0 < len(few) < len(many) else ()
-
-
-def unmatched(scene: Scene, one: PeerStop) -> Told:
-    """A send or receive without its other half."""
-    table = scene.table
-    lane = one.waiting[0]
-    row = table.p2p[lane][one.row]
-    own = table.lanes[lane]
-    half = "recv" if one.name == "send" else "send"
-    waiting, awaited = scene.names([lane]), scene.names([one.awaited])
-    way = "to" if one.name == "send" else "from"
-    number = f"#{int(row['p2p_seq']):,} of {one.group.label}"
-    evidence = []
-    at = int(row["stack"])
-    if at >= 0:
-        frames = tuple(own.dump.frames[n] for n in own.dump.stacks[at])
-        evidence.append(
-            Evidence(basis="measured", text=f"{waiting}: called from {stack_words(frames)}")
-        )
-    if newest := scene.newest(one.awaited):
-        words = f"{awaited}: its newest call is {newest[0]}, nothing of it is under way"
-        if stack := stack_words(newest[1]):
-            words += f"; from {stack}"
-        evidence.append(Evidence(basis="measured", text=words))
-    call = own.dump.calls[int(row["call"])]
-    finding = Finding(
-        code="hang-midrun",
-        severity="broken",
-        summary=f"{sentence(waiting)} waits in {one.name} {way} {awaited} ({number}), which never "
-        f"posted the {half}.",
-        where=scene.where([one.awaited], call),
-        evidence=tuple(evidence),
-        remedy=f"on {awaited}: its log from the first error, `py-spy dump`; the order of sends "
-        "and receives in the pipeline's schedule",
-        confidence="inferred",
-    )
-    return Told(finding, "midrun", (one.awaited,))
+    return tuple(sorted(few)) if 0 < len(few) < len(many) - len(silent) else ()

@@ -13,9 +13,10 @@ from bench.formats.rank_log import stamps
 from bench.hang import fault_words
 from bench.hang.crew import LOCAL_NAMES, Crew, distinct
 from bench.hang.first_fault import Choice
+from bench.hang.given_up import GivenUp
 from bench.hang.host_clocks import Clocks, moment
 from bench.hang.scene import rank_words, sentence
-from bench.hang.time_outs import GivenUp, TimeOuts
+from bench.hang.time_outs import TimeOuts
 from bench.judge.words import listed
 from bench.records import Evidence, Finding, RankSign, Where
 

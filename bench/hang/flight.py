@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bench.hang import (
     absence,
     disagreement,
+    exchanges,
     frontier,
     groups,
     lanes,
@@ -85,15 +86,25 @@ def look(
     fronts = list(frontier.fronts(table))
     stopped = [one for front in fronts if (one := stops.stop(table, front))]
     missing = motion.missing(processes.lanes, table.groups)
+    exchanged = peers.PeerWaits()
+    if any(len(rows) for rows in table.p2p):
+        older = {lane for front in fronts for lane in stops.older(table, front)}
+        exchanged = peers.waits(table, older)
     roots = waiting.roots(
-        stopped, parted, peers.peer_stops(table), len(table.lanes), all_dumped=not missing
+        stopped,
+        parted,
+        exchanged.stops,
+        len(table.lanes),
+        all_dumped=not missing,
+        exchanging=exchanged.exchanging,
     )
     scene = Scene(table, stacks)
     told = _told(scene, roots)
     habits = []
     if not told:
         habits = [each for each in lateness.lateness(table) if each.habitual]
-        told = motion.moving(scene, fronts, habits, missing, unread)
+        calls = [*exchanged.open, *(exchanged.unmarked if stopped else ())]
+        told = motion.moving(scene, fronts, habits, missing, unread, calls)
     for each in told:
         docket.add(each.finding)
     shown = picture.of(
@@ -106,6 +117,7 @@ def look(
         missing,
         habits,
         selection or Selection(),
+        undecided=bool(exchanged.stops or exchanged.open or exchanges.unjudged(scene, fronts)),
     )
     named = tuple(sorted({lane for each in told for lane in each.named}))
     return Seen(shown, scene, tuple(stopped), tuple(parted), named)
@@ -125,7 +137,7 @@ def _told(scene: Scene, roots: Roots) -> list[Told]:
     awaited: dict[int, PeerStop] = {}
     for one in roots.peers:
         awaited.setdefault(one.awaited, one)
-    told += [disagreement.unmatched(scene, one) for one in list(awaited.values())[:FINDINGS]]
+    told += [exchanges.unmatched(scene, one) for one in list(awaited.values())[:FINDINGS]]
     if told:
         return told
     if roots.no_dump:
@@ -134,7 +146,7 @@ def _told(scene: Scene, roots: Roots) -> list[Told]:
     if roots.joined:
         stop = _earliest(scene, roots.joined)
         return [absence.all_joined(scene, stop, first=fresh and stop.at_first)]
-    return []
+    return [each for ring in roots.rings[:FINDINGS] for each in exchanges.ring(scene, ring)]
 
 
 def _merged(idle: Sequence[tuple[Stop, tuple[int, ...]]]) -> list[tuple[Stop, tuple[int, ...]]]:

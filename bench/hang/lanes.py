@@ -1,7 +1,8 @@
 """Whose dump is whose: a lane per process, with its rank where that is certain.
 
 In: dumps of any names and folders, in any order. Out: one lane per process, in the order of ranks;
-what is not of the job, not of the moment, or there twice is left out with the reason. A rank comes
+what is not of the job, of its last attempt, of the moment, or there twice is left out with the
+reason. A rank comes
 from what all names have in common, checked against the groups that each dump has: a name that
 contradicts them is believed nowhere, and a dump without a rank keeps its file's name.
 """
@@ -53,9 +54,9 @@ class Lanes:
 def of(dumps: Iterable[FlightDump]) -> Lanes:
     """The lanes of one job."""
     own, left_out = _of_one_job(sorted(dumps, key=lambda dump: dump.file))
-    layers = [_ranked(members) for members in _layers(own)]
+    layers, earlier = _of_last_attempt([_ranked(members) for members in _layers(own)])
     chosen, others = _of_one_moment(layers)
-    left_out += others
+    left_out += earlier + others
     ranked = _by_elimination(chosen)
     ranked.sort(key=lambda each: (each[1] is None, each[1] or 0, each[0].file))
     lanes = tuple(Lane(at, rank, dump) for at, (dump, rank) in enumerate(ranked))
@@ -135,6 +136,32 @@ def _by_kind(members: Sequence[FlightDump]) -> Ranked:
         ):
             return list(zip(members, ranks, strict=True))
     return [(dump, None) for dump in members]
+
+
+def _of_last_attempt(layers: list[Ranked]) -> tuple[list[Ranked], LeftOut]:
+    """Without the layers of processes that a launcher replaced, however many dumps they left."""
+    kept: list[Ranked] = []
+    left_out: LeftOut = []
+    for members in layers:
+        if any(_replaced(members, other) for other in layers):
+            left_out += [(dump.file, "of an earlier attempt") for dump, _ in members]
+        else:
+            kept.append(members)
+    return kept, left_out
+
+
+def _replaced(members: Ranked, by: Ranked) -> bool:
+    """Whether all of `by` began after all of these had ended, and counts its records anew."""
+    spans = [[rows for dump, _ in each if len(rows := rows_of(dump))] for each in (members, by)]
+    if not all(spans):
+        return False
+    ended = max(int(rows["created_ns"].max()) for rows in spans[0])
+    if min(int(rows["created_ns"].min()) for rows in spans[1]) <= ended:
+        return False
+    own = {rank: rows_of(dump) for dump, rank in members if rank is not None}
+    shared = [(own[rank], rows_of(dump)) for dump, rank in by if rank is not None and rank in own]
+    pairs = [(old, new) for old, new in shared if len(old) and len(new)]
+    return bool(pairs) and all(new["record_id"][0] <= old["record_id"][-1] for old, new in pairs)
 
 
 def _of_one_moment(layers: list[Ranked]) -> tuple[Ranked, LeftOut]:

@@ -1,7 +1,8 @@
 """Ranks that called different things at the same place of a group's sequence.
 
 In: the Table. Out: a Mismatch per group, the first one: after it the numbers mean different calls.
-The majority is right, whichever file was read first; where there is none the evidence is level. A
+The majority of all members is right, whichever file was read first; where there is none, or those
+without evidence could turn it, the evidence is level. A
 difference in kind that nevertheless completed proves that the numbers do not belong together.
 """
 
@@ -32,7 +33,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """`sides`, the largest first. `majority`: the first is more than half; else it is level.
+    """`sides`, the largest first. `majority`: the first is more than half of the group's
+    `members`, whether these left a dump or not; else it is level.
     `over`: all calls are marked as over all the same. `shift`: what the odd lanes seem to have
     done: "left one out", "called one more", "" for no such thing."""
 
@@ -41,6 +43,7 @@ class Mismatch:
     kind: Kind
     sides: tuple[Side, ...]
     majority: bool
+    members: int
     over: bool
     shift: str = ""
 
@@ -90,17 +93,20 @@ def _mismatch(table: Table, begin: int, end: int) -> Mismatch:
     sides = tuple(
         Side(tuple(int(table.lane[unit]) for unit in units), units[0]) for units in ordered
     )
-    majority = 2 * len(ordered[0]) > end - begin
+    group = table.groups.groups[int(table.group[begin])]
+    members = max(end - begin, len(group.ranks if group.known else table.groups.world))
+    majority = 2 * len(ordered[0]) > members
     kind: Kind = _difference(table.keys_of(sides[0].unit), table.keys_of(sides[1].unit))
     shift = _shift(table, sides) if majority else ""
     if shift == ORDER:
         kind, shift = "order", ""
     return Mismatch(
-        group=table.groups.groups[int(table.group[begin])],
+        group=group,
         seq=int(table.seq[begin]),
         kind=kind,
         sides=sides,
         majority=majority,
+        members=members,
         over=bool(table.done[begin:end].all()),
         shift=shift,
     )

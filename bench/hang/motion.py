@@ -1,8 +1,9 @@
 """What is said where nothing stands still: who is late, what is missing, what cannot be seen.
 
 In: fronts, habits of lateness, missing and unreadable dumps. Out: findings: skewed for a rank that
-keeps the others waiting, not-determinable where dumps are missing, empty, or were made with
-TORCH_DISTRIBUTED_DEBUG=DETAIL, which keeps the failing call out; nothing for a healthy job.
+keeps the others waiting, not-determinable where dumps are missing, empty, have something under way
+that may stand still, or were made with TORCH_DISTRIBUTED_DEBUG=DETAIL, which keeps the failing
+call out; nothing for a healthy job.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from bench.hang import exchanges
 from bench.hang.absence import Told
 from bench.hang.frontier import Front
 from bench.hang.groups import Groups
 from bench.hang.lanes import Lane, rows_of
 from bench.hang.lateness import Lateness
+from bench.hang.peers import OpenCall
 from bench.hang.scene import Scene, rank_words, sentence
 from bench.records import Evidence, Finding, Where
 
@@ -36,11 +39,16 @@ def moving(
     habits: Sequence[Lateness],
     absent: Sequence[int],
     unread: Sequence[str],
+    calls: Sequence[OpenCall] = (),
 ) -> list[Told]:
-    """Findings of a job in which no collective stands still, as far as its dumps tell."""
+    """Findings of a job in which no collective stands still, as far as its dumps tell. `calls`:
+    sends and receives under way."""
+    unjudged = exchanges.unjudged(scene, fronts)
     told = [_late(scene, each) for each in habits[:LATE_SHOWN]]
     if any(front.group.nameless for front in fronts):
         told.append(_detail(scene))
+    elif calls or unjudged:
+        told.append(exchanges.under_way(scene, calls, unjudged, absent))
     elif not fronts:
         told.append(_empty(scene))
     elif forgotten := _forgotten(scene):

@@ -32,7 +32,10 @@ def of(
     missing: Sequence[int],
     habits: Sequence[Lateness],
     selection: Selection,
+    *,
+    undecided: bool = False,
 ) -> FlightPicture:
+    """`undecided`: something is under way beside the stops."""
     table = scene.table
     stacks = _Stacks()
     rows, number = listed(table, fronts, mismatches, selection)
@@ -54,6 +57,7 @@ def of(
         named_files=scene.files(sorted(named)),
         suspects=tuple(sorted({rank for each in told for rank in each.suspects})),
         incomparable=tuple(table.groups.groups[at].label for at in sorted(table.incomparable)),
+        undecided=undecided,
         stacks=tuple(stacks.numbers),
     )
 

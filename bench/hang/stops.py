@@ -16,7 +16,7 @@ from bench.hang import calls as fitting
 from bench.hang.frontier import NEVER, NONE, Front
 from bench.hang.groups import Group
 from bench.hang.lanes import rows_of
-from bench.hang.matching import Table
+from bench.hang.matching import Bools, Table
 
 STARTED = 1  # of FLIGHT_STATES
 
@@ -27,10 +27,11 @@ class Stop:
 
     `older`: their dump cannot tell, or ends before; `no_dump`: ranks; `members`: lanes of the
     group. `unsure`: the group's library does not say what is over, so that only who called it is
-    known. `unstarted`: waiting, but their GPU has not begun, while others' have. `at_first`: the
-    oldest collective that the dumps hold of the group; `first_of_group`: and the group's own
-    first, none of which ever finished. `lags`: all have called it and it is the newest of a group
-    whose library marks the newest late: no evidence by itself.
+    known. `unstarted`: waiting, but their GPU has not begun, while others' have, by the starts
+    that all of them record. `at_first`: the oldest collective that the dumps hold of the group;
+    `first_of_group`: and the group's own first, none of which ever finished. `lags`: all have
+    called it and it is the newest of a group whose library marks the newest late: no evidence by
+    itself.
     """
 
     group: Group
@@ -76,7 +77,9 @@ def stop(table: Table, front: Front) -> Stop | None:
     # A ring may have lost the entry itself; whoever has something open in the group waits in it.
     waits = called & (front.pending < NEVER)
     units = _units(table, front.group, seq, set(older))
-    if absent and units and _cannot_be_over(table, front, units[0]):
+    if not units:
+        return None
+    if absent and _cannot_be_over(table, front, units[0]):
         waits |= called & (front.last == seq)
     if absent and not waits.any():
         waits = called  # gloo marks work that failed as over
@@ -84,7 +87,6 @@ def stop(table: Table, front: Front) -> Stop | None:
         return None
     waiting = set(front.lanes[waits].tolist())
     open_ = [unit for unit in units if int(table.lane[unit]) in waiting]
-    begun = {int(table.lane[unit]) for unit in open_ if table.state[unit] >= STARTED}
     oldest = int(front.first.min())
     return Stop(
         group=front.group,
@@ -96,12 +98,17 @@ def stop(table: Table, front: Front) -> Stop | None:
         older=tuple(sorted(older)),
         no_dump=table.groups.missing(front.group, table.lanes),
         members=len(front.lanes),
-        unstarted=tuple(sorted(waiting - begun)) if begun else (),
+        unstarted=_unstarted(table, open_, waiting),
         unsure=not front.tells_states,
         first_of_group=seq == oldest <= 1 and not (front.finished > NONE).any(),
         at_first=seq == oldest,
         lags=not absent and not older and _only_lags(front, seq),
     )
+
+
+def older(table: Table, front: Front) -> list[int]:
+    """Lanes whose dump is of an earlier moment than the others', by what the group has done."""
+    return [] if front.group.number in table.incomparable else _absent(table, front)[2]
 
 
 def _absent(table: Table, front: Front) -> tuple[int, tuple[int, ...], list[int]]:
@@ -117,29 +124,48 @@ def _absent(table: Table, front: Front) -> tuple[int, tuple[int, ...], list[int]
             return NEVER, (), older
         behind = told & (front.last == lowest)
         lanes = front.lanes[behind].tolist()
-        if _overlaps(front, told, lowest + 1) and not _is_past(table, front, lowest + 1):
-            return lowest + 1, tuple(lanes), older
+        following = _following(table, front, told, lowest)
+        if following is not None and not _is_past(table, front, lowest):
+            return following, tuple(lanes), older
         older += lanes
 
 
-def _overlaps(front: Front, told: np.ndarray, seq: int) -> bool:
-    """Whether the ring of a lane that went on still holds the collective."""
-    return bool((told & (front.last >= seq) & (front.first <= seq)).any())
+def _following(table: Table, front: Front, told: Bools, seq: int) -> int | None:
+    """The first collective after this one that anybody recorded: those that a CUDA graph captured
+    have numbers and no entries. None where no ring of a lane that went on reaches back as far."""
+    if not (told & (front.last > seq) & (front.first <= seq + 1)).any():
+        return None
+    span = table.span(front.group.number)
+    later = table.seq[span][table.seq[span] > seq]
+    return int(later.min())
 
 
 def _is_past(table: Table, front: Front, seq: int) -> bool:
-    """Whether it ended on some lane, which it could not have without everybody."""
-    units = _units(table, front.group, seq, set())
-    if fitting.family(table.call_of(units[0])) not in fitting.SYNCHRONOUS:
-        return False
-    for unit in units:
-        if table.done[unit]:
-            if not front.group.stateless:
-                return True
-            at = np.searchsorted(front.lanes, table.lane[unit])
-            if front.finished[at] > seq:  # over may mean failed, but not if more went well after
-                return True
-    return False
+    """Whether anything after this collective ended on some lane, which it could not have without
+    everybody. Of a broadcast or a reduce that is no proof, of what followed it is."""
+    span = table.span(front.group.number)
+    ended = np.flatnonzero(table.done[span] & (table.seq[span] > seq)) + span.start
+    if front.group.stateless:  # over may mean failed, but not if more went well after
+        at = np.searchsorted(front.lanes, table.lane[ended])
+        ended = ended[front.finished[at] > table.seq[ended]]
+    calls = np.unique(table.row_call[table.first[ended]]).tolist()
+    return any(fitting.family(table.calls[call]) in fitting.SYNCHRONOUS for call in calls)
+
+
+def _unstarted(table: Table, units: Sequence[int], waiting: set[int]) -> tuple[int, ...]:
+    """Lanes whose GPU has not begun, while others' have. Without TORCH_NCCL_ENABLE_TIMING a dump
+    records no start at all: where one of these is so, or has lost its share, nobody is told."""
+    begun = {int(table.lane[unit]) for unit in units if table.state[unit] >= STARTED}
+    held = {int(table.lane[unit]) for unit in units}
+    if not begun or held != waiting or not all(_tells_starts(table, lane) for lane in waiting):
+        return ()
+    return tuple(sorted(waiting - begun))
+
+
+def _tells_starts(table: Table, lane: int) -> bool:
+    rows = rows_of(table.lanes[lane].dump)
+    timed = (rows["started_ns"] > 0) | (rows["duration_ms"] > 0)
+    return bool((timed | (rows["state"] == STARTED)).any())
 
 
 def _cannot_be_over(table: Table, front: Front, unit: int) -> bool:

@@ -2,86 +2,23 @@
 
 In: a Crew. Out: TimeOuts. A rank's first time-out counts: the others follow from it. Numbers are
 compared within one process group only; versions before 2.3 print none, so there a difference is
-inferred. Which side of a difference is odd, a majority decides, never the order of the lines.
+inferred, as where a process's own counter stands for the group. Which side of a difference is odd,
+a majority of all that may be members decides, never the order of the lines.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 
-from bench.hang.crew import Crew, Member
+from bench.hang import call_difference, given_up
+from bench.hang.call_difference import Difference
+from bench.hang.crew import Crew
+from bench.hang.given_up import GivenUp
 from bench.hang.host_clocks import Moment
-from bench.records import RankWait
-from bench.records.ranklog import Clock
 
-# Operations whose sizes are equal on all ranks; a list of an all_gather, the parts of an
-# all_to_all and a root's side differ by right.
-SAME_SIZES = ("ALLREDUCE", "BROADCAST", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "REDUCE")
-COALESCED = "COALESCED"  # of gathers or scatters if the ratio of its sizes is the same everywhere
-PEER_TO_PEER = ("SEND", "RECV", "RECVANYSOURCE")  # counted apart from collectives
 FIRST_NUMBERS = 1  # of a group: the first is 0 or 1, by version
-
-
-@dataclass(frozen=True)
-class GivenUp:
-    """One rank's first time-out in a group, from all lines on it. `began_s`: when its wait did."""
-
-    rank: int
-    file: str
-    line: int
-    text: str
-    group: str | None
-    group_name: str | None
-    sequence: int | None
-    operation: str | None
-    elements_in: int | None
-    elements_out: int | None
-    timeout_s: float | None
-    ran_s: float | None
-    enqueued: int | None
-    completed: int | None
-    time_s: float | None
-    after_s: float | None
-    clock: Clock | None
-    timed_out: bool  # by its own watchdog, or told by another rank's
-
-    @property
-    def place(self) -> tuple[str | None, int | None, str | None]:
-        """What tells one collective from another; gloo's have no number."""
-        known = self.sequence is not None
-        return self.group, self.sequence, None if known else self.operation
-
-    @property
-    def began_s(self) -> float | None:
-        if self.time_s is None:  # not before the rank's last line
-            return self.after_s
-        return None if self.ran_s is None else self.time_s - self.ran_s
-
-    @property
-    def told_s(self) -> float | None:
-        """When it gave up, at the earliest."""
-        if self.time_s is not None:
-            return self.time_s
-        return self.after_s + self.ran_s if self.after_s is not None and self.ran_s else None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Ranks that called different things at one place. `sides`: the majority first, if there is
-    one (`majority`); `kind` as Flight Recorder findings have it: type or size."""
-
-    kind: str
-    sequence: int | None
-    group: str | None
-    sides: tuple[tuple[GivenUp, ...], ...]
-    majority: bool
-
-    @property
-    def odd(self) -> tuple[int, ...]:
-        return tuple(g.rank for side in self.sides[1:] for g in side) if self.majority else ()
 
 
 class TimeOuts:
@@ -91,7 +28,7 @@ class TimeOuts:
         self.crew = crew
         self.all: dict[int, list[GivenUp]] = {}
         for rank, member in crew.known.items():
-            if given := _given_up(rank, member):
+            if given := given_up.of(rank, member):
                 self.all[rank] = given
 
     @cached_property
@@ -152,7 +89,8 @@ class TimeOuts:
         for (group, _), given in sorted(
             self._places.items(), key=lambda place: (place[0][0] or "", place[0][1])
         ):
-            difference = _difference(group, given)
+            single = group is not None and not any(g.group_counted for g in given)
+            difference = call_difference.of(group, given, self.crew.size, same_group=single)
             if difference is not None:
                 found.setdefault(group, difference)
         if not found and (difference := self._unnumbered()):
@@ -165,7 +103,7 @@ class TimeOuts:
         given = [one for one in self.first.values() if one.timed_out]
         if len(given) != self.crew.world_size or any(one.sequence is not None for one in given):
             return None
-        difference = _difference(None, given)
+        difference = call_difference.of(None, given, self.crew.world_size)
         return difference if difference is not None and difference.majority else None
 
     @cached_property
@@ -174,6 +112,8 @@ class TimeOuts:
         late: set[int] = set()
         for (group, sequence), given in self._places.items():
             if group is None or not any(g.timed_out for g in given):
+                continue
+            if any(g.group_counted for g in given):
                 continue
             for rank, others in self.all.items():
                 counts = [
@@ -210,89 +150,3 @@ class TimeOuts:
         host = self.crew.known[one.rank].host
         latest = seconds if began or one.time_s is not None else None
         return Moment(seconds, latest, one.clock, one.rank, host, one.file)
-
-
-def _given_up(rank: int, member: Member) -> list[GivenUp]:
-    """The waits of a rank, lines on one collective put together."""
-    merged: dict[tuple[str | None, int | None], list[RankWait]] = {}
-    for wait in member.waits:
-        merged.setdefault((wait.group, wait.sequence), []).append(wait)
-    for (group, sequence), waits in list(merged.items()):
-        known = [g for g, s in merged if s == sequence and g is not None and s is not None]
-        if group is None and len(known) == 1:  # the next line has the group
-            merged[known[0], sequence] = [*waits, *merged[known[0], sequence]]
-            del merged[group, sequence]
-    return [_one(rank, group, sequence, waits) for (group, sequence), waits in merged.items()]
-
-
-def _one(rank: int, group: str | None, sequence: int | None, waits: list[RankWait]) -> GivenUp:
-    def first(name: str) -> object:
-        return next((v for w in waits if (v := getattr(w, name)) is not None), None)
-
-    timed = [w for w in waits if w.operation is not None or w.ran_s is not None]
-    best = (timed or waits)[0]
-    enqueued, completed = first("enqueued"), first("completed")
-    if sequence is None and isinstance(enqueued, int) and isinstance(completed, int):
-        sequence = completed + 1 if enqueued > completed else None  # what it is in
-    return GivenUp(
-        rank=rank,
-        file=best.file,
-        line=best.line,
-        text=best.text,
-        group=group,
-        group_name=first("group_name"),  # type: ignore[arg-type]
-        sequence=sequence,
-        operation=first("operation"),  # type: ignore[arg-type]
-        elements_in=first("elements_in"),  # type: ignore[arg-type]
-        elements_out=first("elements_out"),  # type: ignore[arg-type]
-        timeout_s=first("timeout_s"),  # type: ignore[arg-type]
-        ran_s=first("ran_s"),  # type: ignore[arg-type]
-        enqueued=enqueued,  # type: ignore[arg-type]
-        completed=completed,  # type: ignore[arg-type]
-        time_s=best.time_s,
-        after_s=best.after_s,
-        clock=best.clock,
-        timed_out=bool(timed) or any(w.sequence is not None for w in waits),
-    )
-
-
-def _difference(group: str | None, given: list[GivenUp]) -> Difference | None:
-    """Whether ranks at one place of one group called different things."""
-    one = {g.rank: g for g in given if g.operation and g.operation not in PEER_TO_PEER}
-    ranks = list(one.values())
-    operations = Counter(g.operation for g in ranks)
-    if len(operations) > 1 and {*operations} != {"barrier", "monitored_barrier"}:
-        return _sides("type", group, ranks, {g.rank: g.operation for g in ranks})
-    if not operations:
-        return None
-    operation = next(iter(operations))
-    sizes = {g.rank: (g.elements_in, g.elements_out) for g in ranks if g.elements_in is not None}
-    if len(set(sizes.values())) < 2:
-        return None
-    if operation == COALESCED:
-        ratios = {_ratio(*pair) for pair in sizes.values()}
-        if len(ratios) != 1 or ratios & {None, 1.0}:
-            return None
-    elif operation not in SAME_SIZES:
-        return None
-    return _sides("size", group, [g for g in ranks if g.rank in sizes], sizes)
-
-
-def _ratio(inner: int | None, outer: int | None) -> float | None:
-    return outer / inner if inner and outer else None
-
-
-def _sides(
-    kind: str, group: str | None, ranks: list[GivenUp], key: Mapping[int, object]
-) -> Difference:
-    by_key: dict[object, list[GivenUp]] = {}
-    for one in ranks:
-        by_key.setdefault(key[one.rank], []).append(one)
-    sides = sorted(by_key.values(), key=lambda side: (-len(side), min(g.rank for g in side)))
-    return Difference(
-        kind=kind,
-        sequence=ranks[0].sequence,
-        group=group,
-        sides=tuple(tuple(sorted(side, key=lambda g: g.rank)) for side in sides),
-        majority=2 * len(sides[0]) > len(ranks),
-    )

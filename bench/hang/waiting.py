@@ -3,12 +3,13 @@
 In: stops, mismatches and sends that nobody received. Out: Roots. A lane that never joined may
 itself be waiting in another group; whoever waits for such a lane waits for what it waits for. What
 is left at the end of each chain is a root: an idle lane, a mismatch, a collective that all have
-joined, a dump that is missing, or a ring of groups that wait for each other.
+joined, a dump that is missing, or a ring of groups, or of sends and receives, that wait for each
+other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.hang.mismatch import Mismatch
@@ -21,7 +22,8 @@ class Roots:
     """`idle`: stops with the lanes that never joined and wait for nothing; `cycles`: stops that
     wait for each other; `joined`: all who left a dump are in it, nobody is missing; `no_dump`: the
     same, but a member left none; `mismatched`: where a group's calls part; `peers`: sends or
-    receives whose other side is idle."""
+    receives whose other side is idle; `rings`: sends, receives and perhaps stops that wait for
+    each other."""
 
     idle: list[tuple[Stop, tuple[int, ...]]] = field(default_factory=list)
     cycles: list[tuple[Stop, ...]] = field(default_factory=list)
@@ -29,6 +31,7 @@ class Roots:
     no_dump: list[Stop] = field(default_factory=list)
     mismatched: list[Mismatch] = field(default_factory=list)
     peers: list[PeerStop] = field(default_factory=list)
+    rings: list[tuple[Stop | PeerStop, ...]] = field(default_factory=list)
 
 
 def roots(
@@ -38,8 +41,10 @@ def roots(
     lanes: int,
     *,
     all_dumped: bool,
+    exchanging: Collection[int] = (),
 ) -> Roots:
-    """The roots of all waiting. `all_dumped`: no rank of the job is without a dump."""
+    """The roots of all waiting. `all_dumped`: no rank of the job is without a dump; `exchanging`:
+    lanes with a send or receive under way for which nobody is to blame."""
     found = Roots(mismatched=list(mismatches))
     parted = {each.group.number: each for each in mismatches}
     explained = [stop for stop in stops if _explained(stop, parted)]
@@ -53,7 +58,7 @@ def roots(
     for at, stop in enumerate(stops):
         for lane in stop.waiting:
             busy.setdefault(lane, []).append(at)
-    peer_of = {lane: each for each in peers for lane in each.waiting}
+    peer_of = {*exchanging, *(lane for each in peers for lane in each.waiting)}
     edges: list[set[int]] = []
     for at, stop in enumerate(stops):
         awaited = _awaited(stop, busy, lanes, all_dumped)
@@ -78,7 +83,27 @@ def roots(
     found.peers.extend(
         each for each in peers if not busy.get(each.awaited) and each.awaited not in peer_of
     )
+    found.rings.extend(_mixed(stops, peers, edges))
     return found
+
+
+def _mixed(
+    stops: Sequence[Stop], peers: Sequence[PeerStop], edges: Sequence[set[int]]
+) -> Iterable[tuple[Stop | PeerStop, ...]]:
+    """Rings with a send or receive in them. `edges`: from stop to stop."""
+    nodes: list[Stop | PeerStop] = [*stops, *peers]
+    waits: dict[int, set[int]] = {}
+    for at, node in enumerate(nodes):
+        for lane in node.waiting:
+            waits.setdefault(lane, set()).add(at)
+    sought = [
+        edges[at].union(*(waits.get(lane, ()) for lane in stop.absent))
+        for at, stop in enumerate(stops)
+    ]
+    sought += [waits.get(peer.awaited, set()) for peer in peers]
+    for ring in _rings(sought):
+        if max(ring) >= len(stops):
+            yield tuple(nodes[at] for at in sorted(ring))
 
 
 def _explained(stop: Stop, parted: dict[int, Mismatch]) -> bool:

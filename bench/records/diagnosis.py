@@ -85,7 +85,8 @@ class FlightCollective(Record, frozen=True, kw_only=True):
 class FlightPicture(Record, frozen=True, kw_only=True):
     """All dumps together. `named`: the ranks (or files) that the findings point to; `suspects`:
     ranks that the evidence cannot clear. `world`: all ranks as far as dumps tell. `left_out`:
-    (file, why); `incomparable`: groups whose sequence numbers do not belong together."""
+    (file, why); `incomparable`: groups whose sequence numbers do not belong together; `undecided`:
+    something is under way, beside the stops, of which nothing tells whether it stands still."""
 
     phase: Phase | None = None
     world: tuple[int, ...] = ()
@@ -103,6 +104,7 @@ class FlightPicture(Record, frozen=True, kw_only=True):
     named_files: tuple[str, ...] = ()
     suspects: tuple[int, ...] = ()
     incomparable: tuple[str, ...] = ()
+    undecided: bool = False
     stacks: tuple[tuple[FlightFrame, ...], ...] = ()  # innermost first; `stack` counts them
 
 

@@ -55,7 +55,8 @@ class RankWait(Record, frozen=True, kw_only=True):
     """A collective that a rank's watchdog gave up, or how far a rank's group has come.
 
     `group` is the process group's GUID ("0" is the default one), None where the version prints
-    none; `ran_s` how long the rank had waited, so the wait began at `time_s - ran_s`; where the
+    none; `group_counted`: it is the process's own counter, which groups of other ranks have as
+    well; `ran_s` how long the rank had waited, so the wait began at `time_s - ran_s`; where the
     line has no time, it began after `after_s`, the last time before. `reporter` is the rank whose
     watchdog fired first, by word of this one.
     """
@@ -66,6 +67,7 @@ class RankWait(Record, frozen=True, kw_only=True):
     stream: str = ""
     group: str | None = None
     group_name: str | None = None
+    group_counted: bool = False
     sequence: int | None = None
     operation: str | None = None
     elements_in: int | None = None

@@ -79,7 +79,9 @@ class Job:
         ring: int = 2000,
         seed: int = 0,
         first_seq: int = 1,
+        timing: Sequence[int] = (),
     ) -> None:
+        self.timing = timing  # ranks with TORCH_NCCL_ENABLE_TIMING, which tells starts
         self.world, self.programs, self.backend, self.ring = world, programs, backend, ring
         self.groups = {"0": list(range(world))} | {k: list(v) for k, v in (groups or {}).items()}
         self.depth, self.first_seq = depth, first_seq
@@ -247,6 +249,8 @@ class Job:
         }
         if made.started and not over:
             entry["state"] = "started"
+        if rank in self.timing and (made.started or over):
+            entry["time_discovered_started_ns"] = made.created_ns + skew + 100_000
         if stacks:
             entry["frames"] = [
                 {"name": call.name, "filename": "/env/site-packages/torch/c10d.py", "line": 3245},

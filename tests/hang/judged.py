@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bench.formats import flight_dump
 from bench.formats.source import Source
@@ -46,6 +47,16 @@ def job(
         data = pickle.dumps(told, protocol=2) if form == "pickle" else as_json(told)
         dumps.append(flight_dump.read(Source.of_text(data, name.format(rank=rank))))
     return of(dumps, selection)
+
+
+def dumps(told: Mapping[int, dict[str, Any]]) -> Judged:
+    """Dumps as torch writes them, by rank."""
+    return of(
+        [
+            flight_dump.read(Source.of_text(pickle.dumps(dump, protocol=2), f"rank_{rank}"))
+            for rank, dump in told.items()
+        ]
+    )
 
 
 def of(dumps: Sequence[FlightDump], selection: Selection | None = None) -> Judged:

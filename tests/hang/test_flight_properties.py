@@ -159,3 +159,55 @@ def test_names_without_a_rank_blame_no_wrong_rank(seed: int) -> None:
         assert set(found.picture.named) <= one.guilty
         named = {rank for rank, word in words.items() if word in found.picture.named_files}
         assert named <= one.guilty
+
+
+PIPELINES = 150
+
+
+def piped(rank: int, world: int, steps: int, *, back: bool, reduce: bool) -> list[Call]:
+    calls = [Call()] if reduce else []
+    for _ in range(steps):
+        calls += [Call(name="recv", peer=rank - 1)] if rank else []
+        calls += [Call(name="send", peer=rank + 1)] if rank < world - 1 else []
+        calls += [Call(name="recv", peer=rank + 1)] if back and rank < world - 1 else []
+        calls += [Call(name="send", peer=rank - 1)] if back and rank else []
+        calls += [Call()] if reduce else []
+    return calls
+
+
+def cut_link(job: Job, rank: int) -> None:
+    """The newest exchange of two neighbours does not end after all; what came after is not."""
+    other = rank + 1 if rank + 1 < job.world else rank - 1
+    newest = [each for each in job.made[rank] if each.call.peer == other][-1]
+    name = "recv" if newest.call.name == "send" else "send"
+    half = [e for e in job.made[other] if e.call.peer == rank and e.call.name == name][-1]
+    for at, last in ((rank, newest), (other, half)):
+        last.completed_ns = 0
+        job.made[at] = job.made[at][: job.made[at].index(last) + 1]
+    for at in set(range(job.world)) - {rank, other}:
+        job.made[at][-1].completed_ns = 0
+
+
+@pytest.mark.parametrize("fault", ["none", "stops", "link", "older"])
+def test_nobody_innocent_is_named_in_pipelines(fault: str) -> None:
+    seen: Counter[bool] = Counter()
+    for seed in range(PIPELINES):
+        chance = random.Random(seed)
+        world, steps = chance.randint(2, 5), chance.randint(2, 40)
+        kind = {"back": chance.random() < 0.5, "reduce": chance.random() < 0.4}
+        programs = {rank: piped(rank, world, steps, **kind) for rank in range(world)}
+        rank, guilty = chance.randrange(world), set[int]()
+        if fault == "stops":
+            guilty = {rank}
+            programs[rank] = programs[rank][: chance.randrange(len(programs[rank]))]
+        ring = chance.choice([4, 10, 2000])
+        job = Job(world, programs, depth=chance.choice([1, 1, 3]), ring=ring, seed=seed)
+        if fault == "link":
+            cut_link(job, rank)
+        elif fault == "older":
+            job.made[rank] = job.made[rank][: chance.randint(0, len(job.made[rank]))]
+        found = judged.job(job)
+        named = set(found.picture.named)
+        assert named <= guilty, (seed, fault, rank, found.findings)
+        seen[bool(named)] += 1
+    assert fault != "stops" or seen[True] > 10 * seen[False], seen

@@ -67,8 +67,6 @@ REAL = (
     ("gloo_sleep", "hang-midrun", None, 2),
     ("gloo_uneven", "hang-end", None, 1),
     ("gloo_detail", "collective-mismatch", "type", 1),
-    ("nccl_type_mismatch", "collective-mismatch", "type", 3),
-    ("nccl_reduce_gather", "collective-mismatch", "type", 0),
 )
 
 
@@ -91,6 +89,21 @@ def test_the_exception_is_quoted_with_its_file_line_and_the_users_stack() -> Non
     assert "raised ValueError at 17:27:48: negative loss -1.0 at step 7" in found.summary
     assert any("train.py:50 <module> → train.py:28 main" in e.text for e in found.evidence)
     assert any("ranks 0, 2 lost the connection" in e.text for e in found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("folder", "odd", "silent"),
+    [("nccl_type_mismatch", 3, "rank 0"), ("nccl_reduce_gather", 0, "ranks 2-4")],
+)
+def test_the_odd_one_of_those_that_printed_is_named_and_the_silent_are_unknown(
+    folder: str, odd: int, silent: str
+) -> None:
+    """One rank of four is silent; of six three are, and the group is not printed."""
+    (found,) = judged(DATA / folder)
+    assert (found.code, found.kind, found.where.rank) == ("collective-mismatch", "type", odd)
+    assert found.confidence == "inferred"
+    words = f"{silent} printed nothing of it: unknown, not proven healthy; rank {odd} stands out"
+    assert any(e.text.startswith(words) for e in found.evidence)
 
 
 def test_two_ranks_that_disagree_about_a_size_are_both_named_and_neither_is_accused() -> None:
@@ -379,3 +392,82 @@ def test_a_log_whose_times_run_ahead_of_its_fault_still_tells_it() -> None:
     first = docket.findings[0]
     assert (first.code, first.kind, first.where.rank) == ("first-fault", "oom", 1)
     assert "at 16:00:01, 600 s before the first time-out" in first.summary
+
+
+GROUPED = (
+    "[PG ID 1 PG GUID 4(mesh_dp) Rank {1}] Timeout at NCCL work: 7, last enqueued NCCL work: 7"
+)
+
+
+def in_group(rank: int, inner: int, operation: str) -> tuple[str, str]:
+    """What rank `inner` of group 4 prints, which is `rank` of the job."""
+    caught = HEAD.replace("[Rank {0}]", "[Rank {1}]").format(rank, inner)
+    status = f"[rank{rank}]:[E321 02:07:08.5 ProcessGroupNCCL.cpp:1834] {GROUPED}, last completed"
+    return caught + WORK.format(rank, 7, operation), status.format(rank, inner) + " NCCL work: 6."
+
+
+def test_torchs_rank_within_a_group_is_not_the_jobs() -> None:
+    lines = [
+        *in_group(3, 0, "ALLREDUCE"),
+        *in_group(4, 1, "ALLREDUCE"),
+        *in_group(5, 2, "BROADCAST"),
+        "nranks 6",
+    ]
+    (mismatch,) = of_lines(*lines)
+    assert (mismatch.code, mismatch.where.rank) == ("collective-mismatch", 5)
+    assert "where ranks 3, 4 called ALLREDUCE" in mismatch.summary
+
+
+def test_a_rank_within_a_group_is_no_second_process_of_a_ranks_own_log() -> None:
+    text = (
+        "[rank13]:[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught "
+        + WORK.format(0, 7, "ALLREDUCE")
+        + "\nterminate called after throwing an instance of 'c10::DistBackendError'\n"
+        "  what():  [PG ID 1 PG GUID 4(mesh_tp) Rank 1] Process group watchdog thread terminated "
+        "with exception: [Rank 1] Watchdog caught " + WORK.format(0, 7, "ALLREDUCE") + "\n"
+        "torch.OutOfMemoryError: CUDA out of memory.\n"
+    )
+    log = rank_log.of(Source.of_text(text, "rank_13.log"))
+    assert [(s.name, s.rank) for s in log.streams] == [("", 13)]
+    assert {wait.rank for wait in log.waits} == {13}
+    assert {sign.rank for sign in log.signs} == {13}
+
+
+def test_the_rank_in_brackets_counts_where_nothing_else_tells_it() -> None:
+    caught = "[E ProcessGroupNCCL.cpp:737] [Rank {0}] Watchdog caught " + WORK
+    lines = "\n".join(caught.format(rank, 7, "ALLREDUCE") for rank in (2, 5))
+    log = rank_log.of(Source.of_text(lines + "\n", "console.log"))
+    assert {wait.rank for wait in log.waits} == {2, 5}
+    foldered = rank_log.of(Source.of_text(lines + "\n", "crash-of-rank0/all_ranks.log"))
+    assert {wait.rank for wait in foldered.waits} == {2, 5}
+    named = rank_log.of(Source.of_text(lines + "\n", "rank_5.log"))
+    assert {wait.rank for wait in named.waits} == {5}
+
+
+def test_a_majority_of_few_that_printed_convicts_nobody() -> None:
+    """Five of eight ranks print nothing: more than were heard."""
+    lines = [(HEAD + WORK).format(r, 7, "ALLREDUCE" if r < 2 else "BROADCAST") for r in range(3)]
+    status = (
+        "[rank0]:[E321 02:07:08.5 ProcessGroupNCCL.cpp:1834] [PG ID 0 PG GUID 0(default_pg) "
+        "Rank 0] Timeout at NCCL work: 7, last enqueued NCCL work: 7, last completed NCCL work: 6."
+    )
+    for world, rank in ((8, None), (3, 2)):
+        found = of_lines(*lines, status, f"world_size={world}")
+        assert (found[0].code, found[0].where.rank) == ("collective-mismatch", rank)
+        assert len(found) == (1 if rank else 2)
+
+
+def test_groups_that_ranks_number_themselves_may_be_different_ones() -> None:
+    """Before torch 2.5 the groups of ranks 0, 1 and of 2, 3 were both "PG 1"."""
+    lines = []
+    for rank, operation in enumerate(("ALLREDUCE", "ALLREDUCE", "ALLREDUCE", "BROADCAST")):
+        lines.append((HEAD + WORK).format(rank, 7, operation))
+        enqueued = 7 if rank < 3 else 5
+        lines.append(
+            f"[rank{rank}]:[E321 02:07:08.5 ProcessGroupNCCL.cpp:1664] [PG 1 Rank {rank % 2}] "
+            f"Timeout at NCCL work: 7, last enqueued NCCL work: {enqueued}, last completed NCCL "
+            "work: 4."
+        )
+    found = of_lines(*lines, "world_size=4")
+    assert [f.code for f in found] == ["collective-mismatch", "not-determinable"]
+    assert found[0].where.ranks == (0, 1, 2, 3) and found[0].confidence == "inferred"

@@ -272,12 +272,13 @@ class Follower:
         return msgspec.structs.replace(sign, rank=own, host=host, pid=sign.pid or self.voice.pid)
 
     def _wait(self, wait: RankWait, one: Said) -> None:
-        rank = wait.rank if wait.rank is not None else one.rank
-        now = self.now
+        """A wait with the job's rank: the line's speaker's, its voice's, or its file's."""
+        voices, now = self.ledger.voices, self.now
+        rank = one.rank if one.rank is not None else self.voice.rank
         self.ledger.waits.append(
             msgspec.structs.replace(
                 wait,
-                rank=rank if rank is not None else self.voice.rank,
+                rank=voices.place.rank if rank is None and voices.single else rank,
                 stream=self.voice.name,
                 after_s=now.seconds if now else None,
                 clock=wait.clock or (now.clock if now else None),

@@ -1,8 +1,9 @@
 """Who speaks in a file: its passages taken apart into one list of lines per process.
 
 In: Passages and the file's place. Out: Voices. A line belongs to whom its launcher's prefix names,
-else to the rank that torch or the program itself names in it, else to the file. In a file of one
-rank all lines are its own.
+else to the rank that the program itself, or torch in the default group, names in it, else to the
+file. In a file of one rank all lines are its own. The rank that torch counts within another group
+names nobody; where the group is not printed it counts only if nothing else tells.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from bench.formats.prefix import NONE, Prefix, Stripper
+from bench.formats.rank_log import identity, watchdog
 from bench.formats.rank_log.identity import Place
 from bench.formats.rank_log.passages import Line, Passage
 
@@ -21,8 +23,7 @@ _SELF = re.compile(
     r"|^\W{0,3}\[?rank[ _](\d{1,7})(?:\]|:| \|)",
     re.IGNORECASE,
 )
-# torch's own words on whose thread speaks.
-_TORCH = re.compile(r"\[Rank (\d{1,7})\]|\[PG [^\]]{1,80} Rank (\d{1,7})\]")
+_BRACKETED = re.compile(r"\[Rank (\d{1,7})\]")
 _BRACKET = re.compile(r"\[rank\d{1,7}\]: ?(?:.{0,12})Traceback")
 _NCCL = re.compile(r"(?:^|\s)([\w.-]{1,64}):(\d{1,10}):\d{1,10} \[\d{1,3}\]")
 _ENTRY = re.compile(r"\[\d{1,6}\]:\s*$")
@@ -39,6 +40,7 @@ class Said:
     prefix: Prefix
     rank: int | None = None  # that the line names as its own speaker
     uncaught: bool = False  # torch's own hook printed it at the interpreter's end
+    inner: int | None = None  # by which torch names itself within a group that it does not print
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Voices:
         lines = [line.text for passage in passages for line in passage.lines]
         self.stripper = Stripper.of_lines(lines[:: max(len(lines) // SAMPLE, 1)])
         said = [[self._said(line) for line in passage.lines] for passage in passages]
+        self._believe(said)
         self.ranks = Counter(one.rank for part in said for one in part if one.rank is not None)
         self.labels = self._labels(said)
         self.single = len(self.ranks) <= 1 and len(self.labels) <= 1
@@ -78,7 +81,24 @@ class Voices:
             return Said(line, NONE)
         prefix, rest = self.stripper.strip(line.text)
         hooked = "Traceback" in line.text and _BRACKET.search(line.text) is not None
-        return Said(Line(line.number, rest), prefix, _named(prefix, rest[:LOOKED_AT]), hooked)
+        rank, inner = _named(prefix, rest[:LOOKED_AT])
+        return Said(Line(line.number, rest), prefix, rank, hooked, inner)
+
+    def _believe(self, said: list[list[Said]]) -> None:
+        """A rank within a group that nobody names stands for the job's, where neither the file's
+        name, nor any prefix, nor another line of the same label tells that. A folder's name tells
+        it of one process, so not where several speak."""
+        lines = [one for part in said for one in part]
+        by_name = identity.of(self.place.base).rank is not None
+        if by_name or any(one.prefix.rank is not None for one in lines):
+            return
+        inner = {one.inner for one in lines} - {None}
+        if self.place.rank is not None and len(inner) < 2:
+            return
+        told = {one.prefix.label for one in lines if one.rank is not None} - {None}
+        for one in lines:
+            if one.inner is not None and one.prefix.label not in told:
+                one.rank = one.inner
 
     def _labels(self, said: list[list[Said]]) -> dict[str, int | None]:
         """The launcher's labels ("default1"), each with the one rank that its lines name."""
@@ -128,11 +148,14 @@ class Voices:
                         break
 
 
-def _named(prefix: Prefix, text: str) -> int | None:
-    """The rank that a line names as its own speaker."""
+def _named(prefix: Prefix, text: str) -> tuple[int | None, int | None]:
+    """The rank that a line names as its own speaker, and the one within a group not printed."""
     if prefix.rank is not None:
-        return prefix.rank
+        return prefix.rank, None
     if "ank" not in text and "RANK" not in text:
-        return None
-    found = _TORCH.search(text) or _SELF.search(text)
-    return int(found[1] or found[2]) if found else None
+        return None, None
+    if torchs := watchdog.speaker(text):
+        default = torchs.group == watchdog.DEFAULT_GROUP
+        return torchs.rank if default else None, torchs.rank if torchs.group is None else None
+    found = _BRACKETED.search(text) or _SELF.search(text)
+    return next((int(rank) for rank in found.groups() if rank), None) if found else None, None

@@ -3,12 +3,14 @@
 In: the text of a line, or an exception. Out: a RankWait with what the version prints: operation
 and sequence number since 1.10, sizes since 2.1, how far the group has come since 2.3, in the words
 of each. A rank that reports is one that waited; the one that is named as reporter fired first,
-which makes neither the culprit. Wording: ProcessGroupNCCL.cpp of torch 1.10 to 2.15.
+which makes neither the culprit. The rank that torch prints in brackets counts within a group and
+is the job's in the default group only. Wording: ProcessGroupNCCL.cpp of torch 1.10 to 2.15.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from bench.formats.rank_log import stamps
 from bench.records import RankWait
@@ -20,6 +22,8 @@ _IN, _OUT = re.compile(r"NumelIn=(\d{1,18})"), re.compile(r"NumelOut=(\d{1,18})"
 _TIMEOUT = re.compile(r"Timeout\(ms\)=(\d{1,12})")
 _RAN = re.compile(r"ran for (\d{1,12}) milliseconds")
 _RANK = re.compile(r"\[Rank (\d{1,7})\]")
+# What else stands in a line that torch wrote, beside "[Rank 3]", which programs print as well.
+_TORCHS = re.compile(r"ProcessGroup|NCCL|atchdog|what\(\)")
 # "[PG ID 0 PG GUID 0(default_pg) Rank 1]", "[PG 1 Rank 3]", "[PG 0 (default_pg) Rank 12]"
 _GROUP = re.compile(
     r"\[PG (?:ID )?(?P<id>\d{1,6})(?: PG GUID (?P<guid>[\w.:-]{1,60}))?"
@@ -39,8 +43,24 @@ DEFAULT_GROUP = "0"
 MOST_ELEMENTS = 1 << 62
 
 
+class Speaker(NamedTuple):
+    """Whose thread torch says it is: the rank within the group; `group` None: not printed."""
+
+    rank: int
+    group: str | None
+
+
+def speaker(text: str) -> Speaker | None:
+    """Who speaks in a line of torch's; None for any other line."""
+    if found := _GROUP.search(text):
+        return Speaker(int(found["rank"]), _group(found))
+    if (found := _RANK.search(text)) and _TORCHS.search(text):
+        return Speaker(int(found[1]), None)
+    return None
+
+
 def of(text: str, number: int, file: str, stamp: stamps.Stamp | None) -> RankWait | None:
-    """The wait that a line tells of; None where it tells none."""
+    """The wait that a line tells of, its rank as printed; None where it tells none."""
     group, rank = _GROUP.search(text), _RANK.search(text)
     ranked = int(group["rank"]) if group else int(rank[1]) if rank else None
     told: dict[str, object] = {}
@@ -66,6 +86,7 @@ def of(text: str, number: int, file: str, stamp: stamps.Stamp | None) -> RankWai
         rank=ranked,
         group=_group(group),
         group_name=group["name"] or None if group else None,
+        group_counted=group is not None and not group["guid"] and group["id"] != DEFAULT_GROUP,
         enqueued=enqueued,
         completed=completed,
         reporter=reporter,
@@ -121,7 +142,7 @@ def _elements(shape: str | None) -> int | None:
 
 
 def _group(found: re.Match[str] | None) -> str | None:
-    """The GUID, which is the same on all ranks; before 2.5 the number stands for it."""
+    """The GUID, which is the same on all ranks; before 2.5 the process's own number."""
     if found is None:
         return None
     return found["guid"] or found["id"]
