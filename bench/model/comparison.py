@@ -22,8 +22,8 @@ from bench.model.contrast import Contrast, Floats, contrast
 from bench.model.local_change import Local, locals_of
 from bench.model.moderation import independent, moderate
 from bench.model.prediction import SMALL_BYTES
-from bench.model.repeated_curves import Curves, scores, smooth, usable
-from bench.model.spread import RUN_FLOOR
+from bench.model.repeated_curves import FEWEST_PAIRS, Curves, scores, smooth, usable
+from bench.model.unseen_luck import by_size, run_luck
 
 Verdict = Literal["regressed", "improved", "equivalent", "inconclusive"]
 
@@ -35,13 +35,6 @@ LEAST = math.log(1.02)  # a smaller change is not told as one, however sure: nob
 MARGIN = math.log(1.03)  # equal is what lies within, with 90 % on either side (TOST)
 POWER = 0.9  # with which a change that is called detectable would have shown
 MOST_FURTHER = 200  # sessions a side: beyond, more of them is no advice
-# What one run shares its sessions cannot show: latencies of whole runs lie 2-4 % apart on an idle
-# host, bandwidths 0.2-0.5 % (bench.model.gate).
-RUN_LUCK = {False: 0.03, True: RUN_FLOOR}  # by: is it the large sizes' gate
-# On hosts that do other things as well latencies of whole runs lie up to half apart, and so do
-# those of sessions: of thirteen runs of one lab 13 to 16 % of the variance was the runs' own, and
-# twice that is not excluded; of bandwidths it was none.
-RUN_SHARE = {False: 0.35, True: 0.0}  # of the sessions' variance
 
 
 @dataclass(frozen=True)
@@ -102,40 +95,19 @@ class _Draft:
     moved: set[int] = field(default_factory=set)
 
 
-def run_luck(one: Curves, kept: Contrast, *, large: bool) -> float:
-    """Variance of a change that sessions of one run cannot show."""
-    total = 0.0
-    for side, shared in zip(("before", "after"), one.shared_run, strict=True):
-        if shared:
-            seen = kept.variance(side)
-            total += RUN_LUCK[large] ** 2
-            total += RUN_SHARE[large] * (seen if math.isfinite(seen) else 0.0)
-    return total
-
-
 def compare(curves: Sequence[Curves]) -> tuple[Judged, ...]:
     """All lines of a comparison, in order: the tests are corrected for one another, so lines that
     belong to one answer are given together. Every one is `tested`."""
     drafts = [draft for at, one in enumerate(curves) for draft in _drafts(at, one)]
     _settle(drafts, curves)
     alpha = LOCAL_ALPHA / max(sum(one.tested for one in curves), 1)
-    local = [
-        locals_of(
-            one.before, one.after, paired=one.paired, luck=_luck(at, one, drafts), alpha=alpha
-        )
-        for at, one in enumerate(curves)
-    ]
-    return tuple(
-        _judged(one, [draft for draft in drafts if draft.line == at], local[at], len(drafts))
-        for at, one in enumerate(curves)
-    )
-
-
-def _luck(line: int, one: Curves, drafts: Sequence[_Draft]) -> Floats:
-    """By size: that of the gate it belongs to."""
-    known = {draft.large: draft.luck for draft in drafts if draft.line == line}
-    least = {large: RUN_LUCK[large] ** 2 * sum(one.shared_run) for large in (False, True)}
-    return np.array([(least | known)[bool(n >= SMALL_BYTES)] for n in one.sizes])
+    found = []
+    for at, one in enumerate(curves):
+        own = [draft for draft in drafts if draft.line == at]
+        luck = by_size(one, {draft.large: draft.contrast for draft in own})
+        local = locals_of(one.before, one.after, paired=one.paired, luck=luck, alpha=alpha)
+        found.append(_judged(one, own, local, luck, len(drafts)))
+    return tuple(found)
 
 
 def _drafts(line: int, one: Curves) -> list[_Draft]:
@@ -148,10 +120,18 @@ def _drafts(line: int, one: Curves) -> list[_Draft]:
         ]
         if columns:
             weights, before, after = scores(one, columns)
-            if np.isfinite(before).any() and np.isfinite(after).any():
+            if _testable(one, before, after):
                 kept = contrast(before, after, paired=one.paired)
                 found.append(_Draft(line, large, columns, weights, before, after, kept))
     return found
+
+
+def _testable(one: Curves, before: Floats, after: Floats) -> bool:
+    """Whether scores are there to be held against each other: one a row, NaN where it has none."""
+    present = np.isfinite(before), np.isfinite(after)
+    if one.paired:
+        return int((present[0] & present[1]).sum()) >= FEWEST_PAIRS
+    return bool(present[0].any() and present[1].any())
 
 
 def _settle(drafts: Sequence[_Draft], curves: Sequence[Curves]) -> None:
@@ -174,7 +154,13 @@ def _settle(drafts: Sequence[_Draft], curves: Sequence[Curves]) -> None:
                 (float(second[at]), float(second_freedom[at])),
             )
     for draft in drafts:
-        draft.luck = run_luck(curves[draft.line], draft.contrast, large=draft.large)
+        draft.luck = run_luck(
+            curves[draft.line],
+            draft.contrast,
+            large=draft.large,
+            columns=draft.columns,
+            weights=draft.weights,
+        )
         draft.shift = shift_of(draft.contrast, draft.luck)
     _adjust(drafts)
 
@@ -219,14 +205,18 @@ def shift_of(one: Contrast, luck: float = 0.0) -> Shift:
 
 def shift_over(one: Curves, columns: Sequence[int]) -> Shift:
     """The shift of some sizes together, as a gate of their own would show it."""
-    _, before, after = scores(one, columns)
+    weights, before, after = scores(one, columns)
     large = bool(one.sizes[columns[0]] >= SMALL_BYTES)
     kept = contrast(before, after, paired=one.paired)
-    return shift_of(kept, run_luck(one, kept, large=large))
+    luck = run_luck(one, kept, large=large, columns=columns, weights=weights)
+    return shift_of(kept, luck)
 
 
-def _judged(one: Curves, drafts: Sequence[_Draft], local: tuple[Local, ...], gates: int) -> Judged:
-    cells, moved = _cells(one, drafts)
+def _judged(
+    one: Curves, drafts: Sequence[_Draft], local: tuple[Local, ...], luck: Floats, gates: int
+) -> Judged:
+    """`luck` (P,): variance of a size's change that the rows cannot show."""
+    cells, moved = _cells(one, drafts, luck)
     for found in local:
         moved |= set(range(found.first, found.last + 1))
     kept = []
@@ -238,7 +228,9 @@ def _judged(one: Curves, drafts: Sequence[_Draft], local: tuple[Local, ...], gat
     return Judged(tuple(kept), cells, flags, local)
 
 
-def _cells(one: Curves, drafts: Sequence[_Draft]) -> tuple[tuple[Shift | None, ...], set[int]]:
+def _cells(
+    one: Curves, drafts: Sequence[_Draft], luck: Floats
+) -> tuple[tuple[Shift | None, ...], set[int]]:
     """The shift of every size, and the sizes that moved in gates that passed."""
     cells: list[Shift | None] = [None] * one.sizes.size
     moved: set[int] = set()
@@ -256,7 +248,7 @@ def _cells(one: Curves, drafts: Sequence[_Draft]) -> tuple[tuple[Shift | None, .
             drawn = each.with_variances(
                 (float(first), each.freedom("before")), (float(second), each.freedom("after"))
             )
-            cells[at] = shift_of(drawn, draft.luck)
+            cells[at] = shift_of(drawn, float(luck[at]))
         shift = draft.shift
         assert shift is not None, "gates are settled before cells are named"
         if draft.holm > GATE_ALPHA:

@@ -24,6 +24,9 @@ FEWEST_REST = 2
 MOST = 4  # local changes of one line
 MANY_SIZES = 64  # of so many a window is too small a part to move the median of all
 MOST_SIZES = 512  # a table in steps of so many bytes: beyond, every other size is looked at
+# Of what a window lies apart from the rest: so much of it the window has moved itself. Where it
+# stayed it is the rest that changed.
+OWN_SHARE = 0.5
 BELONGS = 0.5  # a neighbour at least this far off (on logs) is part of the change
 
 
@@ -71,10 +74,12 @@ def locals_of(
             break
         p, inside, value, half = best
         i, j = _extended(apart, inside, value, taken)
+        taken[i : j + 1] = True
+        if apart[inside].mean() / value < OWN_SHARE:
+            continue
         found.append(
             Local(int(kept[i]), int(kept[j]), value, value - half, value + half, p * len(windows))
         )
-        taken[i : j + 1] = True
     return tuple(sorted(found, key=lambda one: one.first))
 
 

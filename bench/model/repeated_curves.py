@@ -15,6 +15,7 @@ import numpy as np
 from bench.model.contrast import Floats
 
 FEWEST_ROWS = 3  # whose variance may stand in for a side that was measured once
+FEWEST_PAIRS = 2  # of one pair it does not show how pairs differ
 NEIGHBOURS = 5  # noise changes slowly with size: cells borrow from so many
 LEAST_WEIGHT = 0.01  # of a noisy size in the mean of a gate, against the surest one
 WEIGHT_FLOOR = 0.005  # on logs: no size is known so well that the others count for nothing
@@ -26,13 +27,15 @@ ENOUGH = 0.5  # of a gate's weight a repetition must have measured to count
 class Curves:
     """One line on both sides: `sizes` (P,) ascending; `before`, `after` (k, P), NaN where a
     repetition lacks a size. `paired`: row i of both is the same host, once before, once after.
-    `shared_run`: which sides' rows are sessions of one run, whose luck they share."""
+    `shared_run`: which sides' rows are sessions of one run, whose luck they share. `unseen` (P,):
+    standard error of each size's change that no row can show; sizes err to one side together."""
 
     sizes: Floats
     before: Floats
     after: Floats
     paired: bool = False
     shared_run: tuple[bool, bool] = (False, False)
+    unseen: Floats | None = None
 
     @property
     def rows(self) -> tuple[int, int]:
@@ -45,12 +48,22 @@ class Curves:
             return min(self.rows) >= 2
         return min(self.rows) >= 2 or (min(self.rows) == 1 and max(self.rows) >= FEWEST_ROWS)
 
+    def unseen_variance(
+        self, columns: Sequence[int], weights: Sequence[float] | Floats | None = None
+    ) -> float:
+        """Of the change of the (weighted) mean of some sizes."""
+        if self.unseen is None:
+            return 0.0
+        return float(np.average(self.unseen[list(columns)], weights=weights)) ** 2
+
 
 def usable(one: Curves, column: int) -> bool:
-    """A size counts that each side has at least twice, or as often as it was repeated."""
-    return all(
-        np.isfinite(rows[:, column]).sum() >= min(2, len(rows)) for rows in (one.before, one.after)
-    )
+    """A size counts that each side has at least twice, or as often as it was repeated; of pairs,
+    two that are whole."""
+    present = [np.isfinite(rows[:, column]) for rows in (one.before, one.after)]
+    if one.paired:
+        return int((present[0] & present[1]).sum()) >= FEWEST_PAIRS
+    return all(own.sum() >= min(2, own.size) for own in present)
 
 
 def scores(one: Curves, columns: Sequence[int]) -> tuple[Floats, Floats, Floats]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.model.comparison import Shift, run_luck, shift_of
+from bench.model.comparison import Shift, shift_of
 from bench.model.contrast import Floats, contrast
 from bench.model.costline import BYTES_SHARE, point_weights
 from bench.model.pieces import LAST_POINTS, PIECE_POINTS, Breaks, fit_rows, split
 from bench.model.prediction import SMALL_BYTES
 from bench.model.repeated_curves import Curves
+from bench.model.unseen_luck import run_luck
 
 LEAST_LATENCY = 1e-6  # of the smallest size's time: below, the times lie on a line through zero
 LEAST_HALF = 0.002  # on logs: a size that was measured once is weighed like its neighbours

@@ -148,7 +148,8 @@ class ComparedGate(Record, frozen=True, kw_only=True):
 
 class ComparedLine(Record, frozen=True, kw_only=True):
     """One candidate and collective. `before_sessions`, `after_sessions` count what the tests
-    count: sessions, or boots or hosts where those are the sample. `note` says what is weak."""
+    count: sessions, or boots or hosts where those are the sample. `notes` say what is weak,
+    `untold` which sizes both sides have that cannot be compared."""
 
     candidate: str
     collective: str
@@ -165,6 +166,7 @@ class ComparedLine(Record, frozen=True, kw_only=True):
     switches_before: tuple[tuple[int, int], ...] = ()
     switches_after: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
+    untold: str | None = None
 
 
 class Difference(Record, frozen=True, kw_only=True):

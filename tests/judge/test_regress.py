@@ -228,6 +228,34 @@ def test_the_same_hosts_before_and_after_are_paired() -> None:
     assert result.sample == "pairs of hosts" and "regressed" in codes(result)
 
 
+@pytest.mark.parametrize("common", [0, 1, 2])
+def test_a_size_that_no_host_has_on_both_sides_is_left_out(common) -> None:
+    """Ladders end at different sizes: some hosts have the largest before, others after."""
+
+    def hosts(path, seed, whole, factor):
+        sessions = []
+        for at in range(4):
+            times = session(at, seed=seed).curves[0].times_s
+            times = (*times[:-1], times[-1] * factor)
+            kept = len(SIZES) if at in whole else len(SIZES) - 1
+            sessions.append(session(
+                at, hosts=(f"h{at}",), host_count=1,
+                curves=(curve(times[:kept], sizes=SIZES[:kept]),), seed=seed,
+            ))  # fmt: skip
+        return side(path, sessions)
+
+    result = regress.judge(
+        hosts("a", 0, (0, 1), 1.0), hosts("b", 1, range(2 - common, 4 - common), 1.02)
+    )
+    assert result.sample == "pairs of hosts"
+    (line,) = result.lines
+    assert line.verdict == "equivalent"
+    assert [cell.size_bytes for cell in line.cells] == list(SIZES[: None if common else -1])
+    left_out = "left out, as no host has them on both sides: 256 MiB"
+    assert (left_out in line.notes) == (not common)
+    assert not any(cell.moved for cell in line.cells)
+
+
 def test_turns_are_told_from_an_order_of_blocks() -> None:
     def at(*places):
         return [session(i, place=float(p)) for i, p in enumerate(places)]
@@ -285,6 +313,7 @@ def test_sizes_whose_times_stand_for_another_number_of_calls_are_not_compared() 
     ])  # fmt: skip
     result = regress.judge(plain(5), after)
     assert min(cell.size_bytes for cell in result.lines[0].cells) == 65536
+    assert "4 to 32 KiB cannot be compared" in of(result, "inconclusive").summary
 
 
 def test_a_table_beside_a_report_is_the_case_with_nothing_set_and_is_doubted() -> None:
@@ -338,6 +367,19 @@ def test_a_line_whose_sizes_all_moved_alike_is_one_finding_and_else_it_is_two() 
     assert {"regressed", "improved"} <= codes(crossed)
 
 
+@pytest.mark.parametrize("factor", [0.9, 0.2, 1.1, 5.0])
+@pytest.mark.parametrize("sessions", [3, 5])
+def test_sizes_that_stayed_while_the_others_moved_are_not_told_as_moved(factor, sessions) -> None:
+    for stayed in (np.array(SIZES) < 65536, np.array(SIZES) >= SIZES[-3]):
+        after = plain(sessions, factor=np.where(stayed, 1.0, factor), seed=2)
+        result = regress.judge(plain(sessions), after)
+        assert {"improved", "regressed"} & codes(result) == {
+            "improved" if factor < 1 else "regressed"
+        }
+        assert not any(cell.moved for cell, same in zip(
+            result.lines[0].cells, stayed, strict=True) if same)  # fmt: skip
+
+
 def test_a_one_off_hides_nothing_and_is_told() -> None:
     def once(path, factor, seed):
         sessions = list(plain(factor=factor, seed=seed).sessions)
@@ -378,6 +420,52 @@ def test_a_network_that_hangs_after_the_change_has_regressed() -> None:
     found = of(regress.judge(before, after), "regressed")
     assert found.kind == "outcome" and found.where.candidate == "data"
     assert found.severity == "broken"
+
+
+def ended(*outcomes):
+    return side("x", [
+        session(at, outcomes={"data": outcome}, seed=len(outcomes),
+                curves=(curve(LEVEL, candidate="data" if outcome == "measured" else "mgmt"),))
+        for at, outcome in enumerate(outcomes)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "severity"),
+    [
+        ("mmmmm", "hhhhm", "regressed", "degraded"),
+        ("mmmmm", "hmmfm", "regressed", "degraded"),
+        ("mmmmm", "mmmmh", "inconclusive", "warning"),
+        ("m", "mh", "regressed", "degraded"),
+        ("mm", "mmmmmmmmmmmmmmmmmmhh", "inconclusive", "warning"),
+        ("mmmmm", "hhf", "regressed", "broken"),
+        ("mmmmh", "mmmhh", None, None),
+        ("hhhhh", "hmmmm", None, None),
+        ("mmmmm", "mmmmm", None, None),
+    ],
+)
+def test_runs_that_hang_where_none_did_are_counted(before, after, code, severity) -> None:
+    word = {"m": "measured", "h": "hung", "f": "failed"}
+    first, second = (ended(*(word[one] for one in own)) for own in (before, after))
+    found = [f for f in regress.judge(first, second).findings if f.kind == "outcome"]
+    assert [(f.code, f.severity) for f in found] == ([(code, severity)] if code else [])
+    if after == "hmmfm":
+        assert found[0].summary == ("data is hung in 1 and failed in 1 of 5 runs after, and was "
+                                    "measured in all 5 runs before.")  # fmt: skip
+    if after == "hhhhm":
+        assert regress.judge(first, second).verdict == "regressed"
+
+
+def test_sessions_of_one_run_that_hangs_are_one_run_that_hangs() -> None:
+    hung = [
+        msgspec.structs.replace(one, run="a", outcomes={"data": "hung"})
+        for one in plain(4).sessions
+    ]
+    good = [msgspec.structs.replace(one, outcomes={"data": "measured"})
+            for one in plain(4, seed=3).sessions]  # fmt: skip
+    result = regress.judge(side("a", good), side("b", [*hung, *good]))
+    (found,) = [f for f in result.findings if f.kind == "outcome"]
+    assert found.code == "inconclusive" and "hung in 1 of 5 runs" in found.summary
 
 
 def test_wrong_values_after_the_change_matter_more_than_times() -> None:

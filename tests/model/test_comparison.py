@@ -179,6 +179,35 @@ def test_hosts_measured_before_and_after_are_held_against_themselves() -> None:
     assert {g.verdict for g in paired.gates} == {"regressed"}
 
 
+@pytest.mark.parametrize("common", [0, 1])
+def test_one_pair_of_hosts_does_not_show_how_pairs_differ(common) -> None:
+    rng = np.random.default_rng(18)
+    before, after = rng.normal(0, 0.003, (2, 4, 21))
+    before[2:, 20], after[: 2 - common, 20] = np.nan, np.nan  # ladders end at different sizes
+    after[:, 20] += math.log(1.02)
+    (line,) = compare([Curves(SIZES, before, after, paired=True)])
+    assert 20 not in line.gates[1].columns and line.cells[20] is None
+    assert {gate.verdict for gate in line.gates} == {"equivalent"}
+
+
+def test_pairs_that_share_no_size_of_a_kind_make_no_gate_of_it() -> None:
+    rng = np.random.default_rng(19)
+    before, after = rng.normal(0, 0.003, (2, 4, 21))
+    before[1:, 6:], after[:1, 6:] = np.nan, np.nan
+    (line,) = compare([Curves(SIZES, before, after, paired=True)])
+    assert [gate.large for gate in line.gates] == [False]
+
+
+def test_what_no_row_can_show_is_an_error_of_all_sizes_that_have_it() -> None:
+    shift = np.where(SIZES < 65536, math.log(1.04), 0.0)
+    unseen = np.where(SIZES < 65536, 0.03, 0.0)
+    (line,) = compare([curves(shift, noise=0.002, unseen=unseen)])
+    assert [gate.verdict for gate in line.gates] == ["inconclusive", "equivalent"]
+    assert not any(line.moved)
+    (line,) = compare([curves(shift * 10, noise=0.002, unseen=unseen)])
+    assert [gate.verdict for gate in line.gates] == ["regressed", "equivalent"]
+
+
 def test_sessions_of_one_run_cannot_show_what_the_run_shares() -> None:
     shift = np.where(SIZES < 65536, math.log(1.04), 0.0)  # latencies of runs lie 2-4 % apart
     (apart,) = compare([curves(shift, noise=0.002)])
@@ -285,6 +314,30 @@ def test_a_change_of_everything_is_not_local() -> None:
     rng = np.random.default_rng(15)
     before, after = rng.normal(0, 0.003, (2, 5, 21))
     assert locals_of(before, after + math.log(1.5), alpha=0.01) == ()
+
+
+@pytest.mark.parametrize("kept", [slice(0, 6), slice(0, 9), slice(17, 21), slice(8, 11)])
+@pytest.mark.parametrize("factor", [0.9, 0.2, 1.1, 5.0])
+def test_sizes_that_stayed_while_most_others_moved_did_not_move(kept, factor) -> None:
+    shift = np.full(21, math.log(factor))
+    shift[kept] = 0.0
+    one = curves(shift)
+    assert locals_of(one.before, one.after, alpha=0.01) == ()
+    (line,) = compare([one])
+    wrong = "regressed" if factor < 1 else "improved"
+    assert wrong not in {gate.verdict for gate in line.gates}
+    assert line.gates[1].verdict == ("improved" if factor < 1 else "regressed")
+    assert not any(line.moved[kept])
+
+
+def test_a_change_of_some_sizes_is_told_as_large_as_it_is_where_the_rest_went_the_other_way() -> (
+    None
+):
+    shift = np.full(21, math.log(0.95))
+    shift[3:5] = math.log(1.3)
+    one = curves(shift)
+    (found,) = locals_of(one.before, one.after, alpha=0.01)
+    assert (found.first, found.last) == (3, 4) and found.value > 0
 
 
 def test_two_local_changes_of_opposite_direction_are_two() -> None:

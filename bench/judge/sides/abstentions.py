@@ -96,8 +96,19 @@ def luck(line: ComparedLine, gates: Sequence[ComparedGate], doubts: Sequence[str
     )
 
 
+def untold(line: ComparedLine, why: str) -> Finding:
+    """Sizes that both sides have, with times of two quantities."""
+    return Finding(
+        code="inconclusive",
+        severity="warning",
+        summary=f"{name_of(line)}: {why}.",
+        where=_where(line, ()),
+        remedy="repeat one side as the other was run",
+    )
+
+
 def _where(line: ComparedLine, gates: Sequence[ComparedGate]) -> Where:
-    part = len(gates) < len(line.gates)
+    part = 0 < len(gates) < len(line.gates)
     return Where(
         candidate=line.candidate or None,
         collective=line.collective,

@@ -61,6 +61,8 @@ def findings(line: ComparedLine, around: Circumstances) -> tuple[Finding, ...]:
         found.append(abstentions.luck(line, undecided, around.doubts))
     elif undecided:
         found.append(abstentions.undecided(line, undecided, around.unit))
+    if line.untold is not None:
+        found.append(abstentions.untold(line, line.untold))
     return tuple(found)
 
 
@@ -75,6 +77,7 @@ def _changed(line: ComparedLine, around: Circumstances) -> list[Finding]:
     ]
     both = (
         len(moved) == 2
+        and line.untold is None
         and all(one.sizes == gate.whole.sizes for gate, one in moved)
         and len({gate.verdict for gate, _ in moved}) == 1
     )
@@ -174,7 +177,8 @@ def _elsewhere(line: ComparedLine, gate: ComparedGate, one: ComparedRange) -> st
     if not rest:
         return ""
     if all(each.verdict == "equivalent" for each in rest):
-        return "; all else equal within 3 %"
+        all_else = "all else" if line.untold is None else "what else can be compared is"
+        return f"; {all_else} equal within 3 %"
     told = ", ".join(
         f"{'the other sizes' if r is gate.rest else words.span(r)} "
         f"{words.percent(r.time_s.change.value)}"
@@ -182,7 +186,8 @@ def _elsewhere(line: ComparedLine, gate: ComparedGate, one: ComparedRange) -> st
     )
     largest = max(abs(r.time_s.change.value) for r in rest)
     if is_single(line) and largest < single_runs.RUN_LUCK:
-        return f"; all else equal within noise ({told} time)"
+        all_else = "all else" if line.untold is None else "what else can be compared is"
+        return f"; {all_else} equal within noise ({told} time)"
     return f"; elsewhere {told} time"
 
 

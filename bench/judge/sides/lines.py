@@ -91,6 +91,8 @@ def _line(
             change=bandwidth.change,
         )
     verdicts = {gate.verdict for gate in gates}
+    if pair.untold is not None:
+        verdicts.add("inconclusive")
     return ComparedLine(
         candidate=pair.candidate,
         collective=pair.collective,
@@ -107,6 +109,7 @@ def _line(
         switches_before=pieces.switches_before,
         switches_after=pieces.switches_after,
         notes=pair.notes,
+        untold=pair.untold,
     )
 
 

@@ -7,13 +7,17 @@ show, and stand for them where there are none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from bench.judge.sides import carriers
 from bench.judge.sides.differences import Contrasted
-from bench.records import Difference, Evidence, Finding, Side, Where
+from bench.records import Difference, Evidence, Finding, Severity, Side, Where
 
-BAD = ("hung", "failed", "unreachable")
+MEASURED, BAD = "measured", ("hung", "failed", "unreachable")
+# So many runs that end badly where none did before, or half of them, are told as worse; unless all
+# runs before would end well at the rate after more likely than LUCK: then they prove nothing.
+SEVERAL, LUCK = 2, 0.5
 # NCCL adds a channel or two from version to version; half of them gone is another graph
 # (judge/foreign/log_versions).
 FEWER = 0.5
@@ -41,23 +45,28 @@ def _wrong(before: Side, after: Side) -> Iterator[Finding]:
         )
 
 
+def _outcomes(side: Side) -> dict[str, Counter[str]]:
+    """By candidate, how many runs ended how."""
+    ended: dict[str, dict[str, str]] = {}
+    for session in side.sessions:
+        for candidate, outcome in session.outcomes.items():
+            if outcome == MEASURED or outcome in BAD:
+                ended.setdefault(candidate, {})[session.run] = outcome
+    return {candidate: Counter(runs.values()) for candidate, runs in ended.items()}
+
+
 def _failed(before: Side, after: Side) -> Iterator[Finding]:
-    first, second = ({}, {})  # type: tuple[dict[str, set[str]], dict[str, set[str]]]
-    for outcomes, side in ((first, before), (second, after)):
-        for session in side.sessions:
-            for candidate, outcome in session.outcomes.items():
-                outcomes.setdefault(candidate, set()).add(outcome)
+    first, second = _outcomes(before), _outcomes(after)
     for candidate, ended in second.items():
-        bad = [outcome for outcome in BAD if outcome in ended]
-        good = first.get(candidate, set())
-        if bad and "measured" not in ended and "measured" in good:
-            yield Finding(
-                code="regressed",
-                severity="broken",
-                kind="outcome",
-                summary=f"{candidate} was measured before and is {bad[0]} after.",
-                where=Where(candidate=candidate),
-            )
+        good = first.get(candidate, Counter())
+        bad = {outcome: ended[outcome] for outcome in BAD if ended[outcome]}
+        if not bad or not good[MEASURED]:
+            continue
+        if not ended[MEASURED]:
+            told = f"{candidate} was measured before and is {next(iter(bad))} after."
+            yield _outcome("regressed", "broken", candidate, told)
+        elif good.total() == good[MEASURED]:
+            yield _sometimes(candidate, bad, runs=ended.total(), good=good.total())
     failures = [s for s in after.sessions if s.failure]
     if failures and not any(s.failure for s in before.sessions):
         yield Finding(
@@ -68,6 +77,29 @@ def _failed(before: Side, after: Side) -> Iterator[Finding]:
             f"after, none before: {failures[0].failure}",
             where=Where(file=failures[0].name),
         )
+
+
+def _sometimes(candidate: str, bad: dict[str, int], *, runs: int, good: int) -> Finding:
+    """`bad`: in how many of the `runs` after it ended how; all `good` runs before measured it."""
+    number = sum(bad.values())
+    told = " and ".join(f"{outcome} in {count}" for outcome, count in bad.items())
+    before = f"all {good} runs" if good > 1 else "the one run"
+    summary = f"{candidate} is {told} of {runs} runs after, and was measured in {before} before"
+    luck = (1 - number / runs) ** good  # that all runs before end well at the rate after
+    if (number >= SEVERAL or 2 * number >= runs) and luck <= LUCK:
+        return _outcome("regressed", "degraded", candidate, f"{summary}.")
+    return _outcome("inconclusive", "warning", candidate, f"{summary}, which may be chance.")
+
+
+def _outcome(code: str, severity: Severity, candidate: str, summary: str) -> Finding:
+    return Finding(
+        code=code,
+        severity=severity,
+        kind="outcome",
+        summary=summary,
+        where=Where(candidate=candidate),
+        remedy="repeat the side AFTER in some ten runs" if code == "inconclusive" else None,
+    )
 
 
 def _channels(by_name: dict[str, Difference]) -> Iterator[Finding]:

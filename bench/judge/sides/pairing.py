@@ -8,14 +8,16 @@ the rest. A condition that one side's files do not tell is taken as alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from bench.judge.sides import call_counts, words
+from bench.judge.sides import conditions as conditions_of
 from bench.judge.sides import rows as rows_of
-from bench.judge.sides import words
+from bench.judge.sides.conditions import BACKEND, Conditions
 from bench.judge.sides.sampling import Sampling
 from bench.judge.words import listed
 from bench.model import one_offs
@@ -24,11 +26,7 @@ from bench.model.repeated_curves import Curves
 from bench.records import SessionCurve, Side, SideSession
 
 DEFAULT = "(default)"  # a report's name for the case with nothing set: what nccl-tests measures
-# nccl-tests' words for element types, and ours.
-DTYPES = {"float": "float32", "half": "float16", "double": "float64"}
 MOST_ONE_OFFS = 4  # sizes of them that are named
-CONDITIONS = ("ranks", "hosts", "element type", "operation", "backend")
-Conditions = tuple[object, ...]
 Key = tuple[str, str, Conditions]
 
 
@@ -36,7 +34,8 @@ Key = tuple[str, str, Conditions]
 class Pair:
     """`own` (P,): standard error of each size's change by what scatters within sessions; `sure`
     (P,): both halves of a row show it. `summarised`: rows stand for sessions that are not at hand.
-    `counts` are the repetitions a side; `share` is busbw over size / time."""
+    `counts` are the repetitions a side; `share` is busbw over size / time. `untold` is a sentence
+    on sizes that both sides have and that cannot be compared."""
 
     candidate: str
     collective: str
@@ -48,6 +47,7 @@ class Pair:
     share: float | None
     summarised: bool = False
     notes: tuple[str, ...] = ()
+    untold: str | None = None
 
     @cached_property
     def means(self) -> tuple[Floats, Floats]:
@@ -83,6 +83,8 @@ class Pairing:
 
 
 Held = list[tuple[int, SideSession, list[SessionCurve]]]  # place in the side, session, its halves
+ByConditions = dict[Conditions, Held]
+Common = dict[Conditions, tuple[Held, Held]]
 
 
 def pair(before: Side, after: Side, sampling: Sampling) -> Pairing:
@@ -95,7 +97,7 @@ def pair(before: Side, after: Side, sampling: Sampling) -> Pairing:
     for name in first:
         if name not in second:
             continue
-        common = _common(first[name], second[name])
+        common = conditions_of.common(first[name], second[name])
         made = [
             one
             for conditions, (held, other) in common.items()
@@ -103,7 +105,7 @@ def pair(before: Side, after: Side, sampling: Sampling) -> Pairing:
         ]
         pairs += made
         if not made:
-            unlike.append(Unlike(*name, why=_why(first[name], second[name], bool(common))))
+            unlike.append(Unlike(*name, why=_why(first[name], second[name], common)))
     return Pairing(
         tuple(pairs),
         tuple(unlike),
@@ -112,7 +114,7 @@ def pair(before: Side, after: Side, sampling: Sampling) -> Pairing:
     )
 
 
-Lines = dict[tuple[str, str], dict[Conditions, Held]]
+Lines = dict[tuple[str, str], ByConditions]
 
 
 def _lines(side: Side) -> Lines:
@@ -120,14 +122,7 @@ def _lines(side: Side) -> Lines:
     for at, session in enumerate(side.sessions):
         halves: dict[Key, list[SessionCurve]] = {}
         for curve in session.curves:
-            dtype = DTYPES.get(curve.dtype or "", curve.dtype)
-            conditions: Conditions = (
-                curve.ranks,
-                session.host_count,
-                dtype,
-                curve.redop,
-                session.backend,
-            )
+            conditions = conditions_of.of(session, curve)
             halves.setdefault((curve.candidate, curve.collective, conditions), []).append(curve)
         for (candidate, collective, conditions), own in halves.items():
             line = found.setdefault((candidate, collective), {})
@@ -148,55 +143,30 @@ def _call_default(lines: Lines, other: Lines) -> None:
                 lines[called, collective] = lines.pop((candidate, collective))
 
 
-def _common(
-    first: dict[Conditions, Held], second: dict[Conditions, Held]
-) -> dict[Conditions, tuple[Held, Held]]:
-    """Sessions under conditions that agree, one that is not known agreeing with any."""
-    found: dict[Conditions, tuple[Held, Held]] = {}
-    for one, held in first.items():
-        for other, also in second.items():
-            if not _agree(one, other):
-                continue
-            merged = tuple(a if a is not None else b for a, b in zip(one, other, strict=True))
-            had = found.setdefault(merged, ([], []))
-            had[0].extend(each for each in held if each not in had[0])
-            had[1].extend(each for each in also if each not in had[1])
-    return found
-
-
-def _agree(one: Conditions, other: Conditions) -> bool:
-    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
-
-
-def _why(first: dict[Conditions, Held], second: dict[Conditions, Held], alike: bool) -> str:
-    if alike:
-        return "no size is common to both sides"
-    told = []
-    for at, name in enumerate(CONDITIONS):
-        one, other = ({c[at] for c in side if c[at] is not None} for side in (first, second))
-        if one and other and not one & other:
-            told.append(f"{name} {_values(one)} before, {_values(other)} after")
-    return "; ".join(told) or "the conditions of no session before are those of one after"
-
-
-def _values(values: Iterable[object]) -> str:
-    return listed(str(value) for value in sorted(values, key=str))
+def _why(first: ByConditions, second: ByConditions, common: Common) -> str:
+    if not common:
+        return conditions_of.unlike(first, second)
+    for conditions, sides in common.items():
+        held = _curves(*sides)
+        told = call_counts.untold(held, call_counts.compared(held, conditions[BACKEND]))
+        if told is not None:
+            return told
+    return "no size is common to both sides"
 
 
 def _pair(
     name: tuple[str, str], conditions: Conditions, first: Held, second: Held, sampling: Sampling
 ) -> Pair | None:
     held = [curve for side in (first, second) for _, _, own in side for curve in own]
-    parts = rows_of.common_parts([own for side in (first, second) for _, _, own in side])
-    calls = rows_of.usual_calls(held)
-    tables = [
-        [rows_of.logs_of(own, parts, calls) for _, _, own in side] for side in (first, second)
-    ]
+    held_by = _curves(first, second)
+    parts = rows_of.common_parts([*held_by[0], *held_by[1]])
+    calls = call_counts.compared(held_by, conditions[BACKEND])
+    tables = [[rows_of.logs_of(own, parts, calls) for own in side] for side in held_by]
     sizes = sorted(set().union(*tables[0]) & set().union(*tables[1]))
     if not sizes:
         return None
     notes = []
-    dropped = sorted({s for c in held for s in c.sizes_bytes} - set(sizes))
+    dropped = {n for n, number in calls.items() if number != call_counts.UNLIKE} - set(sizes)
     if dropped:
         notes.append(f"{len(dropped)} sizes are not on both sides and are left out")
     rows = [rows_of.table(side, sizes) for side in tables]
@@ -218,15 +188,20 @@ def _pair(
         shared.append(len(rows[at]) > 1 and len(runs) == 1)
     if sampling.paired:
         rows = rows_of.aligned((rows[0], names[0]), (rows[1], names[1]))
+        whole: Bools = np.asarray(np.isfinite(rows[0]).any(0))
+        if not whole.all():
+            lacking = listed(words.size(sizes[int(at)]) for at in np.flatnonzero(~whole))
+            notes.append(f"left out, as no host has them on both sides: {lacking}")
+            sizes = [sizes[int(at)] for at in np.flatnonzero(whole)]
+            rows = [own[:, whole] for own in rows]
     elif not summarised:
         for at, which in enumerate(("before", "after")):
             calm, flags = one_offs.calmed(rows[at], np.array(sizes, dtype=float))
             notes += _one_offs(which, rows[at], calm, flags, sizes)
             rows[at] = calm
-    if any(len(own) == 0 for own in rows):
+    if any(own.size == 0 for own in rows):
         return None
-    held_by = [[own for _, _, own in side] for side in (first, second)]
-    own, sure = rows_of.within((held_by[0], held_by[1]), parts, sizes)
+    own, sure = rows_of.within(held_by, parts, sizes)
     return Pair(
         candidate=name[0],
         collective=name[1],
@@ -237,6 +212,7 @@ def _pair(
             rows[1],
             paired=sampling.paired,
             shared_run=(shared[0], shared[1]),
+            unseen=call_counts.unseen(held_by, parts, calls, sizes),
         ),
         own=own,
         sure=sure,
@@ -244,7 +220,14 @@ def _pair(
         share=next((curve.share for curve in held if curve.share is not None), None),
         summarised=summarised,
         notes=tuple(notes),
+        untold=call_counts.untold(held_by, calls),
     )
+
+
+def _curves(
+    first: Held, second: Held
+) -> tuple[list[list[SessionCurve]], list[list[SessionCurve]]]:
+    return [own for _, _, own in first], [own for _, _, own in second]
 
 
 def _one_offs(

@@ -8,11 +8,11 @@ one was disturbed, for what disturbs a call only ever makes it slower.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
+from bench.judge.sides import call_counts
 from bench.model.contrast import Bools, Floats
 from bench.records import SessionCurve
 
@@ -26,24 +26,10 @@ def common_parts(sessions: Sequence[Sequence[SessionCurve]]) -> frozenset[str]:
     return frozenset.intersection(*sets) or frozenset.union(*sets)
 
 
-def usual_calls(held: Sequence[SessionCurve]) -> dict[int, int]:
-    """By size: how many calls a time stands for in most sessions. Calls in a pipeline overlap, so
-    their mean is another quantity than the time of a single one."""
-    counts: dict[int, Counter[int]] = {}
-    for curve in held:
-        for size, calls in zip(curve.sizes_bytes, curve.calls, strict=True):
-            counts.setdefault(size, Counter())[calls] += 1
-    return {size: _commonest(own) for size, own in counts.items()}
-
-
-def _commonest(counts: Counter[int]) -> int:
-    return max(counts, key=lambda calls: (counts[calls], -calls))
-
-
 def logs_of(
-    own: Sequence[SessionCurve], parts: frozenset[str], calls: dict[int, int]
+    own: Sequence[SessionCurve], parts: frozenset[str], calls: call_counts.Compared
 ) -> dict[int, float]:
-    """ln of a session's time by size."""
+    """ln of a session's time by size. `calls`: whose times count."""
     found: dict[int, list[float]] = {}
     for curve in own:
         if curve.part not in parts:
@@ -51,7 +37,7 @@ def logs_of(
         for size, time_s, number in zip(
             curve.sizes_bytes, curve.times_s, curve.calls, strict=True
         ):
-            if number == calls[size]:
+            if call_counts.admitted(number, time_s, calls[size]):
                 found.setdefault(size, []).append(math.log(time_s))
     return {
         size: min(logs) if max(logs) - min(logs) > ONE_OFF else sum(logs) / len(logs)
@@ -92,9 +78,14 @@ def mean(rows: Floats) -> Floats:
 def aligned(
     first: tuple[Floats, Sequence[str]], second: tuple[Floats, Sequence[str]]
 ) -> list[Floats]:
-    """Rows of both sides, those of one name in the same place; others are left out."""
+    """Rows of both sides, those of one name in the same place; others are left out, and so is a
+    size where one of the two lacks it."""
     common = [name for name in first[1] if name in set(second[1])]
-    return [rows[[list(names).index(name) for name in common]] for rows, names in (first, second)]
+    before, after = (
+        rows[[list(names).index(name) for name in common]] for rows, names in (first, second)
+    )
+    apart = after - before
+    return [np.where(np.isfinite(apart), rows, np.nan) for rows in (before, after)]
 
 
 Side = Sequence[Sequence[SessionCurve]]
