@@ -297,7 +297,35 @@ def test_help_and_the_command_need_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_adafactor_takes_as_little_whether_or_not_the_shapes_are_known() -> None:
+    told = answer("--params", "7B", "--optimizer", "adafactor", "--ranks", "8")
+    rows = {row["strategy"]: row for row in told["strategies"]}
+    assert rows["DDP"]["state_bytes"] / 1e9 == pytest.approx(56, abs=0.1)
+
+
+def test_a_reduction_in_fp32_doubles_what_ddp_sends_of_16_bit_gradients() -> None:
+    def sent(*more: str) -> dict[str, float]:
+        told = answer("--params", "7e9", "--ranks", "8", *more)
+        return {row["strategy"]: row["sent_bytes"] for row in told["strategies"]}
+
+    usual, wide = sent(), sent("--reduce-fp32")
+    assert wide["DDP"] == pytest.approx(2 * usual["DDP"])
+    assert wide["ZeRO-3"] / wide["DDP"] == pytest.approx(1, rel=0.01)  # 2 + 2 + 4 and 2 x 4
+    assert sent("--reduce-fp32", "--precision", "fp32") == sent("--precision", "fp32")
+
+
 # ---------------------------------------------------------------------------------- configurations
+
+
+def test_a_deepspeed_data_type_of_communication_is_ddps_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text(json.dumps({
+        "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
+        "communication_data_type": "fp32", "zero_optimization": {"stage": 0}}))  # fmt: skip
+    told = answer("--params", "7e9", "--ranks", "8", "--training", str(file))
+    assert told["configured"] == "DDP"
+    (ddp,) = [row for row in told["strategies"] if row["strategy"] == "DDP"]
+    assert ddp["sent_bytes"] == pytest.approx(2 * 4 * 7e9 * 7 / 8)
 
 
 def test_a_deepspeed_configuration_fills_in_what_no_option_says(tmp_path: Path) -> None:

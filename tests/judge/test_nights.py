@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -105,6 +106,24 @@ def test_a_night_far_beyond_the_gate_is_told_at_once() -> None:
     assert codes(told) == [("regressed", None, "degraded")]
     assert told.findings[0].summary.endswith(", tonight.")
     assert {s.part for s in drift.second_look(told)} == {"large"}
+
+
+def test_a_fault_is_as_large_on_its_second_night_as_on_its_first() -> None:
+    reports = nights(large(0.4), large(0.4))
+    first = judge(reports[:-1])
+    told = judge(reports, before=first)
+    (found,) = told.findings
+    assert one(told).changes == (), "two nights are no change point yet"
+    assert f"since {reports[20].run} (2 nights)" in found.summary
+    for text in (found.summary, *(line.text for line in found.evidence)):
+        assert "0.0 %" not in text
+    assert found.summary.startswith("data is 49 % slower")
+    assert f"level since {reports[20].run} +49 %" in found.evidence[0].text
+
+
+def test_a_fault_of_the_first_week_is_told_by_its_own_nights() -> None:
+    (found,) = judge(nights(*[large(0.08)] * 3, quiet=6)).findings
+    assert re.match(r"data is [78]\.\d % slower", found.summary)
 
 
 def test_a_second_look_that_disagrees_takes_the_alarm_back() -> None:

@@ -87,6 +87,29 @@ def test_adafactor_keeps_a_row_and_a_column_of_each_matrix() -> None:
     assert memory.of(here, DDP).optimizer == 300 * 200 * 4 + 4 * 500
 
 
+def adafactor_bytes(model: Model) -> float:
+    """Beside the fp32 masters."""
+    return memory.of(job(model=model, optimizer="adafactor"), DDP).optimizer - 4 * model.trained
+
+
+def test_adafactor_keeps_as_little_of_matrices_whose_shapes_are_not_known() -> None:
+    config = llama_block()
+    estimated = transformer.estimated(config.parameters)
+    assert adafactor_bytes(estimated) == pytest.approx(adafactor_bytes(config), rel=0.5)
+    assert adafactor_bytes(estimated) < 0.01 * estimated.parameters
+    for model in (config, estimated):
+        some = transformer.with_trained(model, 40_000_000)
+        assert 0 < adafactor_bytes(some) < 0.1 * some.trained
+    tiny = transformer.estimated(7)  # no more than a number for each
+    assert 0 < adafactor_bytes(tiny) <= 4 * tiny.parameters
+
+
+def test_adafactor_keeps_all_of_norms_and_biases() -> None:
+    weights = (Weight(name="norm", shape=(4096,)), Weight(name="head.bias", shape=(32000,)))
+    model = Model(name="m", units=(ModelUnit(name="root", weights=weights),))
+    assert adafactor_bytes(model) == 4 * (4096 + 32000)
+
+
 @pytest.mark.parametrize(
     ("precision", "each"),
     [("fp32", 16), ("bf16-mixed", 16), ("fp16-mixed", 16), ("bf16-autocast", 16), ("bf16", 8)],
@@ -192,6 +215,31 @@ def test_deepspeed_all_reduces_its_buckets_and_torch_broadcasts_its_shares() -> 
     assert deepspeed == {"all_reduce", "all_gather"}
     torch = {u.collective for u in collectives.of_step(job(framework="torch"), ZERO1)}
     assert torch == {"all_reduce", "broadcast"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "usual"),
+    [("bf16-mixed", 2), ("bf16", 2), ("fp32", 4), ("bf16-autocast", 4)],
+)
+@pytest.mark.parametrize("framework", ["paper", "torch", "deepspeed"])
+def test_gradients_reduced_in_fp32_are_so_under_every_strategy(
+    precision: Any, usual: int, framework: Any
+) -> None:
+    def reduced(strategy: str, reduce_dtype: Any) -> tuple[float, int]:
+        here = job(precision=precision, framework=framework, reduce_dtype=reduce_dtype)
+        uses = [
+            use
+            for use in collectives.of_step(here, strategy)
+            if use.purpose.startswith("gradients by") and use.collective != "all_gather"
+        ]
+        total = sum(use.size_bytes * use.count for use in uses)
+        return total / here.model.parameters, sum(use.count for use in uses)
+
+    for strategy in (DDP, ZERO1, ZERO2, ZERO3):
+        assert reduced(strategy, "fp32")[0] == pytest.approx(4, rel=0.001), strategy
+    each, calls = reduced(DDP, "as-parameters")
+    assert each == usual
+    assert calls == reduced(DDP, "fp32")[1], "buckets are filled in the gradients' own type"
 
 
 def test_buckets_close_with_the_tensor_that_fills_them() -> None:

@@ -7,36 +7,35 @@ same night agrees; what is smaller needs three nights (model/drift). Pure, as al
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-import numpy as np
 
+from bench.judge.history import yardstick
 from bench.judge.history.series import Series, Value
 from bench.judge.history.words import signed
-from bench.model.drift import CONFIRMED, FEWEST, LEAST_STEP, course, far_out, location
-from bench.model.gate import FEWEST_RUNS, gate
+from bench.judge.history.yardstick import SIGMAS, Yardstick, learned, level
+from bench.model.drift import CONFIRMED, FEWEST, LEAST_STEP, course, far_out
 from bench.records import NightlySeries, SeriesChange, Tolerance
 from bench.records.history import SeriesState
 
-SIGMAS = 4.0  # beyond, a night deserves a second look at once
 BACK_SHARE = 0.5  # of a step: tonight is nearer to the old level than to the new one
-REFERENCE_NIGHTS = 60  # the last good ones of the baseline's level: two months
 
 
 @dataclass(frozen=True)
 class Around:
     """What one series is judged in: the runs of its nights, which of them were good (whole, and
-    nothing wrong), where the baseline is among them (None: not), tonight's second look, what was
-    said last night, the fabric's tolerance, and why small sizes tell nothing."""
+    nothing wrong), where the baseline is among them (None: not), the fabric's tolerance, whether
+    somebody set the baseline, tonight's second look, what was said last night, and why small sizes
+    tell nothing."""
 
     runs: Sequence[str]
     good: Sequence[bool]
     baseline: int | None
     tolerance: Tolerance
+    baseline_set: bool = False
     again: Value | None = None
     before: NightlySeries | None = None
     crowded: str | None = None
@@ -63,12 +62,12 @@ def judged(series: Series, around: Around) -> NightlySeries:
         state=state,
         since=since,
         note=note,
-        last=_share(tonight.value - watch.reference),
-        low=_share(tonight.low - watch.reference),
-        high=_share(tonight.high - watch.reference),
-        again=None if around.again is None else _share(around.again.value - watch.reference),
+        last=_share(tonight.value - watch.held.reference),
+        low=_share(tonight.low - watch.held.reference),
+        high=_share(tonight.high - watch.held.reference),
+        again=None if around.again is None else _share(around.again.value - watch.held.reference),
         sigmas=None if watch.sigmas is None else round(watch.sigmas, 2),
-        level=_share(watch.course.level - watch.reference),
+        level=_share(watch.level(since) - watch.held.reference),
         scatter=_share(watch.course.spread),
         gate=_share(watch.gate),
     )
@@ -99,13 +98,9 @@ class _Watch:
         self.places = [at for at, value in enumerate(series.values) if value is not None]
         self.logs = [value.value for value in series.values if value is not None]
         self.course = course(self.logs)
-        starts = [0, *(change.at for change in self.course.changes), len(self.logs)]
-        self.segments = list(itertools.pairwise(starts))
-        self.own = self._baselines_segment()
-        good = self._good_nights()
-        self.reference = _level(good)
-        self.gate = max(self._default(), self._learned(good) or 0.0)
-        self.sigmas = far_out(self.logs, self.course)
+        self.held = self._yardstick()
+        self.gate = self._gate()
+        self.sigmas = self._sigmas()
 
     def changes(self) -> tuple[SeriesChange, ...]:
         return tuple(
@@ -125,7 +120,7 @@ class _Watch:
             return "unjudged", None, self.around.crowded
         if self.around.baseline == len(self.around.runs) - 1:
             return "steady", None, None  # this night is the baseline
-        above = tonight.value - self.reference
+        above = tonight.value - self.held.reference
         since, delta = self._moved()
         if since is not None and delta > 0:
             back = above < BACK_SHARE * delta
@@ -148,31 +143,37 @@ class _Watch:
     def _run(self, at: int) -> str:
         return self.around.runs[self.places[at]]
 
-    def _baselines_segment(self) -> int:
-        """The segment that the baseline's night is in; the first where it is not among them."""
-        if self.around.baseline is None:
-            return 0
-        at = sum(place < self.around.baseline for place in self.places)
-        return next((i for i, (_, end) in enumerate(self.segments) if at < end), 0)
+    def level(self, since: str | None) -> float:
+        """Of the nights of the last segment, from `since` on where that is later."""
+        begin = self.held.segments[-1][0] if self.held.segments else self.course.start
+        if since in self.around.runs[:-1]:
+            told = self.around.runs.index(since)
+            begin = max(begin, sum(place < told for place in self.places))
+        if begin == self.course.start:
+            return self.course.level
+        return level(self.logs[begin:])
 
-    def _good_nights(self) -> list[float]:
-        """Values of the good nights on the baseline's level, but for tonight; the baseline's own
-        where there are none."""
-        start, end = self.segments[self.own] if self.segments else (0, 0)
-        nights = range(start, min(end, len(self.logs) - 1))
-        good = [self.logs[n] for n in nights if self.around.good[self.places[n]]]
-        own = [self.logs[n] for n in nights if self.places[n] == self.around.baseline]
-        return good[-REFERENCE_NIGHTS:] or own
+    def _yardstick(self) -> Yardstick:
+        fit = [self.around.good[place] for place in self.places]
+        at = None
+        if self.around.baseline is not None:
+            at = sum(place < self.around.baseline for place in self.places)
+        if self.around.baseline_set:
+            return yardstick.chosen(self.logs, fit, self.course, at, self._default())
+        return yardstick.unset(self.logs, fit, self.course, at)
 
-    def _learned(self, good: Sequence[float]) -> float | None:
-        """The log beyond which a night is none of the good ones; None where they are too few."""
-        if len(good) < FEWEST_RUNS:
-            return None
-        if self.part == "large":  # as of a bandwidth: what is quoted of them
-            found = gate([math.exp(-log) for log in good], side="below").tolerance
-            return None if found is None else -math.log1p(-found)
-        found = gate([math.exp(log) for log in good], side="above").tolerance
-        return None if found is None else math.log1p(found)
+    def _gate(self) -> float:
+        """At least what a night may differ from a baseline that is itself of few nights."""
+        few = self.around.baseline_set and len(self.held.good) < FEWEST
+        own = None if few else learned(self.held.good, self.part)
+        return max(self._default(), own or 0.0, SIGMAS * self.held.scatter)
+
+    def _sigmas(self) -> float | None:
+        """How far out tonight lies, of what nights do and of a baseline that was set."""
+        found = far_out(self.logs, self.course)
+        if found is None or not self.held.scatter:
+            return found
+        return min(found, (self.logs[-1] - self.held.reference) / self.held.scatter)
 
     def _default(self) -> float:
         wanted = self.around.tolerance
@@ -182,39 +183,55 @@ class _Watch:
 
     def _moved(self) -> tuple[str | None, float]:
         """Since which run the level is another than the baseline's, and by how much (logs)."""
-        levels = [_level(self.logs[start:end]) for start, end in self.segments]
-        delta = levels[-1] - levels[self.own]
-        if abs(delta) < LEAST_STEP or self.own == len(levels) - 1:
+        held, later = self.held, int(self.held.sure)  # the first segment that may be another
+        apart = [level(self.logs[start:end]) - held.base for start, end in held.segments]
+        least = max(LEAST_STEP, held.doubt)
+        if len(apart) == later or abs(apart[-1]) < least:
             return None, 0.0
-        first = len(levels) - 1
-        while first - 1 > self.own and _alike(levels[first - 1] - levels[self.own], delta):
+        start, end = held.segments[-1]
+        if end - start < CONFIRMED or len(self.logs) < FEWEST:
+            return None, 0.0
+        delta, first = apart[-1], len(apart) - 1
+        while first > later and _alike(apart[first - 1], delta, least):
             first -= 1
-        return self._run(self.segments[first][0]), delta
+        return self._run(self._begin(held.segments[first], delta)), delta
+
+    def _begin(self, segment: tuple[int, int], delta: float) -> int:
+        """Its first night; beside a baseline that no nights stand for, the first that shows most
+        of `delta`: changes are those from night to night."""
+        start, end = segment
+        if self.held.sure:
+            return start
+        shown = ((self.logs[n] - self.held.base) / delta for n in range(start, end))
+        return next((start + n for n, share in enumerate(shown) if share > BACK_SHARE), start)
 
     def _confirmed(self, tonight: Value, limit: float) -> bool:
         """By the second look; without one only if all of tonight's interval is beyond."""
         again = self.around.again
         if again is not None:
-            return again.value - self.reference > limit
-        return tonight.low - self.reference > limit
+            return again.value - self.held.reference > limit
+        return tonight.low - self.held.reference > limit
 
     def _not_confirmed(self, above: float) -> str:
         again = self.around.again
         if again is None:
             return f"{_told(above)} tonight, with an interval that does not exclude chance"
         return (
-            f"{_told(above)} tonight, {_told(again.value - self.reference)} at a second "
+            f"{_told(above)} tonight, {_told(again.value - self.held.reference)} at a second "
             "look the same night"
         )
 
     def _young_and_beyond(self) -> bool:
         """Three nights beyond what the nights before would do, while all together are too few for
         change points: a fault of the first weeks must not become the level."""
-        if len(self.logs) >= FEWEST + CONFIRMED:
+        told = self.logs[self.held.start :]
+        if len(told) >= FEWEST + CONFIRMED:
             return False
-        earlier, last = self.logs[:-CONFIRMED], self.logs[-CONFIRMED:]
-        learned = self._learned(earlier)
-        return learned is not None and min(last) - _level(earlier) > max(learned, LEAST_STEP)
+        earlier, last = told[:-CONFIRMED], told[-CONFIRMED:]
+        usual, own = level(earlier), learned(earlier, self.part)
+        if self.around.baseline_set:
+            usual = max(usual, self.held.reference)
+        return own is not None and min(last) - usual > max(own, LEAST_STEP, self.held.doubt)
 
     def _since(self) -> str:
         """The first night of those in a row that were said to be regressed."""
@@ -224,12 +241,8 @@ class _Watch:
         return self.around.runs[-1]
 
 
-def _alike(delta: float, other: float) -> bool:
-    return abs(delta) >= LEAST_STEP and (delta > 0) == (other > 0)
-
-
-def _level(logs: Sequence[float]) -> float:
-    return location(np.asarray(logs, dtype=float), LEAST_STEP) if len(logs) else 0.0
+def _alike(delta: float, other: float, least: float) -> bool:
+    return abs(delta) >= least and (delta > 0) == (other > 0)
 
 
 def _told(log: float) -> str:

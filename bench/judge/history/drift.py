@@ -128,6 +128,7 @@ def _series(past: Past, like: Sequence[Night]) -> tuple[NightlySeries, ...]:
                 runs=runs,
                 good=good,
                 baseline=at,
+                baseline_set=past.reason is not None,
                 tolerance=tolerance,
                 again=again.get(one.key),
                 before=before.get(one.key),

@@ -78,8 +78,11 @@ def _all(
 
 
 def _ddp(job: TrainingJob) -> list[StepCollective]:
-    sent = STORAGE[job.precision].reduced
-    buckets = pieces.ddp_buckets(job.model, sent, job.bucket_bytes)
+    """Gradients fill the buckets in their own type. A reduction in fp32 (DeepSpeed's
+    communication_data_type, a communication hook of torch's) casts each bucket as it is sent."""
+    own = STORAGE[job.precision].reduced
+    sent = 4 if job.reduce_dtype == "fp32" else own
+    buckets = pieces.ddp_buckets(job.model, own, job.bucket_bytes)
     times = _reductions(job, sharded=False)
     return _all("all_reduce", buckets, sent, job, "gradients by bucket", times)
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from bench.model.strategies.transformer import MATRICES
 from bench.records import BadInput, Record, Weight
 from bench.records.training import Optimizer, Precision
 
@@ -63,7 +64,7 @@ def optimizer_bytes(
         elements = times * weight.elements
         total += elements * storage.master
         if name == "adafactor":
-            total += times * weight.count * 4 * _factors(weight.shape)
+            total += times * weight.count * 4 * _factors(weight)
         elif name == "adam8bit":
             total += elements * BYTES_8BIT
         else:
@@ -71,9 +72,11 @@ def optimizer_bytes(
     return total
 
 
-def _factors(shape: tuple[int, ...]) -> int:
+def _factors(weight: Weight) -> float:
     """Numbers that Adafactor keeps of one tensor: a row and a column, where there are both
-    (arXiv 1804.04235, without a first moment)."""
-    if len(shape) < 2:
-        return math.prod(shape)
-    return math.prod(shape[:-2]) * (shape[-2] + shape[-1])
+    (arXiv 1804.04235, without a first moment). Matrices of unknown shape are taken for square."""
+    shape = weight.shape
+    if len(shape) >= 2:
+        return math.prod(shape[:-2]) * (shape[-2] + shape[-1])
+    elements = math.prod(shape)
+    return min(elements, 2 * math.sqrt(elements)) if weight.name in MATRICES else elements

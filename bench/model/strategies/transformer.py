@@ -15,6 +15,9 @@ WIDTH_PER_LAYER = 128
 VOCABULARY = 32_000
 LARGEST_ROOT = 0.2  # of the parameters: a small model's embeddings must leave room for blocks
 MOST_PARAMETERS = 10**15
+# Tensors that are made up here with one dimension, and stand for matrices whose shapes are not
+# known: biases and norms of a config.json have other names.
+MATRICES = frozenset({"embedding", "head", "attention", "up", "down", "trained"})
 
 
 def estimated(parameters: int, *, name: str = "", layers: int | None = None) -> Model:
