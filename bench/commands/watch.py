@@ -53,7 +53,7 @@ def watch(
     through, and what you set yourself stays. Dumps and stacks of its ranks are taken while they
     stand still, over NCCL and gloo alike.
     """
-    from bench.commands import watching
+    from bench.commands import telling, watching
     from bench.hang.watch import recorder, torchrun
     from bench.hang.watch.started import Started
     from bench.hang.watch.switchboard import Switchboard
@@ -81,7 +81,7 @@ def watch(
             _diagnosed,
         )
         environment = _environment(settings.added, board.address, folder)
-        screen.say(f"recorder on; kept in {watching.shown(folder)}")
+        screen.say(f"recorder on; kept in {telling.shown(folder)}")
         for note in settings.kept:
             screen.say(note)
         started = Started(started_as.argv, environment, follow.signalled)

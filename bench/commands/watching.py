@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import select
 import shutil
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.hang.scene import rank_words
+from bench.commands.telling import Telling
 from bench.hang.watch.muster import LIVE, Muster, Round
 from bench.hang.watch.output import Copy, Pipe, Tails
 from bench.hang.watch.standing import Standing
@@ -68,7 +67,8 @@ class Watching:
         diagnose: Callable[[Path], str],
     ) -> None:
         self._job, self._folder, self._board, self._screen = job, folder, board, screen
-        self._settings, self._diagnose = settings, diagnose
+        self._settings = settings
+        self._telling = Telling(folder, screen.say, diagnose)
         self._ranks = Muster(folder)
         self._began = time.monotonic()
         self._collection: Round | None = None
@@ -81,7 +81,6 @@ class Watching:
         self._told_death = False
         self._hurry: Round | None = None
         self._stood_at_signal = False
-        self._told_lost = False
 
     @property
     def now_s(self) -> float:
@@ -90,7 +89,7 @@ class Watching:
     def run(self, started: Started) -> int:
         """Follow it to its end; its exit status, 128 and the number for a signal."""
         settings = self._settings
-        with Copy(self._folder / "console.log", self._lost) as copy:
+        with Copy(self._folder / "console.log", self._telling.lost) as copy:
             pipes = [
                 Pipe(started.stdout, copy, self._screen.out),
                 Pipe(started.stderr, copy, self._screen.err),
@@ -248,22 +247,7 @@ class Watching:
 
     def _tell(self, sentence: str) -> None:
         self._write(None)
-        self._screen.say(f"{sentence}\n\n{self._page()}")
-
-    def _page(self) -> str:
-        try:
-            return self._diagnose(self._folder)
-        except Exception as error:  # noqa: BLE001 - a judge's fault may not end somebody's job
-            return f"not diagnosed: {type(error).__name__}: {error}"
-
-    def _lost(self, error: OSError) -> None:
-        """The folder takes nothing more; said once."""
-        if not self._told_lost:
-            self._told_lost = True
-            self._screen.say(
-                f"{shown(self._folder)}: {error.strerror}. What comes from now on may not be "
-                "kept; the job goes on"
-            )
+        self._telling.page(sentence)
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -297,33 +281,17 @@ class Watching:
         try:
             self._ranks.harvest.write(job)
         except OSError as error:
-            self._lost(error)
+            self._telling.lost(error)
 
     def _finish(
         self, status: int, told: list[int], orphans: tuple[int, ...], ended_s: float
     ) -> None:
         self._write(status)
         shutil.rmtree(self._folder / LIVE, ignore_errors=True)
-        took = f"after {ended_s:,.0f} s"
-        if orphans:
-            text = f"the launcher left {rank_words(orphans)} behind; ended now"
-            self._screen.say(text)
-        if status == 0:
-            self._screen.say(f"done {took}; kept in {shown(self._folder)}")
-        elif told and not (self._stood_at_signal or self._told_stall):
-            name = signal.Signals(told[0]).name
-            self._screen.say(f"ended by {name} {took}; kept in {shown(self._folder)}")
-        else:
-            self._screen.say(
-                f"exit {status} {took}. What its ranks left:\n\n"
-                f"{self._page()}\n\n"
-                f"again   python -m bench diagnose {shown(self._folder)}"
-            )
-
-
-def shown(folder: Path) -> str:
-    """As one would type it here."""
-    try:
-        return str(folder.relative_to(Path.cwd()))
-    except ValueError:
-        return str(folder)
+        self._telling.ended(
+            status,
+            ended_s,
+            by=told,
+            orphans=orphans,
+            suspect=self._stood_at_signal or self._told_stall,
+        )

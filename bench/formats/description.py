@@ -117,4 +117,6 @@ def _log(log: NcclLog) -> str:
         words.append(count(len(log.hosts), "host"))
     words += [f"{log.flavour.upper()} {', '.join(log.versions[:SHOWN])}"] if log.versions else []
     words.append(count(log.nccl_lines, "line"))
+    if log.events_left_out:
+        words.append(f"{count(log.events_left_out, 'warning')} not kept")
     return ", ".join(words)

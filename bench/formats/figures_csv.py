@@ -99,7 +99,7 @@ def _figure(
         lowered = name.lower().replace(" ", "_")
         if name == names[at] or not cell:
             continue
-        if lowered in _RANKS and cell.isdigit() and len(cell) < 8:
+        if lowered in _RANKS and cell.isdecimal() and len(cell) < 8:
             ranks = int(cell)
         elif lowered in _SIZE and size_of(cell) is not None:
             size = size_of(cell)

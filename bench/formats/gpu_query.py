@@ -92,7 +92,7 @@ class _Reader:
             key = _COLUMNS.get(name)
             if key in ("address", "name"):
                 fields[key] = cell.lower()[:80] if key == "address" else cell[:80]
-            elif key and cell.isdigit() and len(cell) < 5:
+            elif key and cell.isdecimal() and len(cell) < 5:
                 value = int(cell)
                 fields[key] = GTS.get(value) if key.endswith("_gts") else value
         if any(key.endswith(("_gts", "_width")) for key in fields) and len(self._done) < MAX_GPUS:
@@ -109,7 +109,7 @@ class _Reader:
             return
         before = "max_link" if name == "Max" else "link"
         digits = value.strip().rstrip("x")
-        if not digits.isdigit() or len(digits) > 3:
+        if not digits.isdecimal() or len(digits) > 3:
             return
         last = self._done[-1]
         if self._section == "generation":

@@ -40,6 +40,7 @@ _BUSES = re.compile(
     r"Bus: primary=[0-9a-fA-F]{2}, secondary=(?P<secondary>[0-9a-fA-F]{2}), "
     r"subordinate=(?P<subordinate>[0-9a-fA-F]{2})"
 )
+_PORT = re.compile(r"Express \(v\d\) (?P<port>Root|Upstream|Downstream) Port")
 _DRIVER = re.compile(r"Kernel driver in use: (?P<driver>[\w-]{1,40})")
 _HEX_REGISTER = re.compile(r"ACS_?C(?:TRL|tl)\W{1,4}(?P<value>0x[0-9a-fA-F]{1,4})")
 _SETPCI = re.compile(
@@ -188,6 +189,11 @@ def _buses(text: str) -> dict[str, Any]:
     return {name: int(match[name], 16) for name in ("secondary", "subordinate")} if match else {}
 
 
+def _port(text: str) -> dict[str, Any]:
+    match = _PORT.search(text)
+    return {"port": match["port"].lower()} if match else {}
+
+
 def _driver(text: str) -> dict[str, Any]:
     match = _DRIVER.search(text)
     return {"driver": match["driver"]} if match else {}
@@ -199,5 +205,6 @@ _DETAILS: tuple[tuple[str, Callable[[str], dict[str, Any]]], ...] = (
     ("LnkCap:", _link),
     ("LnkSta:", _link),
     ("Bus: primary", _buses),
+    ("Express (v", _port),
     ("Kernel driver in use", _driver),
 )

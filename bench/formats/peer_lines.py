@@ -103,7 +103,7 @@ class Run:
             self._columns = [] if words[0] == "CPU" else _numbers(words[1:])
         elif not self._columns and "nvbandwidth" in self._table:
             self._columns = _numbers(words)
-        elif self._columns and words[0].isdigit() and len(words[0]) < 4:
+        elif self._columns and words[0].isdecimal() and len(words[0]) < 4:
             self._cells(int(words[0]), words[1:])
 
     def _cells(self, row: int, words: list[str]) -> None:
@@ -241,7 +241,7 @@ def _between(table: dict[str, float]) -> dict[str, float]:
 
 
 def _numbers(words: list[str]) -> list[int]:
-    fits = all(word.isdigit() and len(word) < 4 for word in words)
+    fits = all(word.isdecimal() and len(word) < 4 for word in words)
     return [int(word) for word in words] if fits else []
 
 

@@ -157,7 +157,7 @@ def _parse_path(text: str) -> KeyPath:
     """msgspec's ".network[1].rate" as ("network", 1, "rate"); "[...]" (some key) as "..."."""
     steps: list[str | int] = []
     for name, index in re.findall(r"\.([^.\[]+)|\[([^\]]*)\]", text):
-        steps.append(name if name else int(index) if index.isdigit() else "...")
+        steps.append(name if name else int(index) if index.isdecimal() else "...")
     return tuple(steps)
 
 

@@ -96,7 +96,8 @@ def _is_fatal_warning(sign: RankSign) -> bool:
     return kind is not None and kind.name in log_faults.FATAL and kind.name not in FROM_PEERS
 
 
-FROM_PEERS = ("connection", "proxy", "rdma-error", "settings-differ")  # may be another's doing
+# May be another's doing.
+FROM_PEERS = ("connection", "proxy", "rdma-connection", "rdma-error", "settings-differ")
 
 
 def _took_part_later(when: Moment, clocks: Clocks, waits: TimeOuts) -> bool:

@@ -106,7 +106,8 @@ class LogMember(Record, frozen=True, kw_only=True):
     nvml_device: int | None = None
     bus_id: str | None = None
     started: bool = False  # "Init START" was printed
-    completed: bool = False  # "Init COMPLETE" was printed
+    completed: bool = False  # "Init COMPLETE" was printed, or "Destroy COMPLETE" later
+    completed_line: int | None = None  # of "Init COMPLETE", or of the times told behind it
     aborted: bool = False
     line: int = 0
     node: int | None = None
@@ -119,7 +120,8 @@ class LogMember(Record, frozen=True, kw_only=True):
 
 
 class LogCommunicator(Record, frozen=True, kw_only=True):
-    """A communicator: equal commId, or what processes of one job call the same.
+    """A communicator: equal commId, a split equally called ("PARENT/NUMBER.COLOR"), or what
+    processes of one job call the same.
 
     `rings` is channel -> order of ranks. `nodes` is NCCL's nNodes (logical: what shares memory),
     `channels` the counts of "2 coll channels, …" by kind, `ring_channels` the 8 of "00/08".
@@ -128,7 +130,7 @@ class LogCommunicator(Record, frozen=True, kw_only=True):
     """
 
     id: str
-    named: bool = True  # False: no commId was printed, the grouping is ours
+    named: bool = True  # False: neither commId nor parent is told, the grouping is ours
     line: int = 0
     ranks: int | None = None
     nodes: int | None = None
@@ -171,8 +173,9 @@ class LogProcess(Record, frozen=True, kw_only=True):
     bootstrap: LogNet | None = None
     bootstrap_candidates: tuple[LogNet, ...] = ()  # the whole list, up to 2.7
     nets: tuple[LogNet, ...] = ()
+    fused: tuple[LogNet, ...] = ()  # of several of `nets`, since 2.24
     oob: LogNet | None = None  # NET/IB's out-of-band interface
-    network: str | None = None  # "Using network Socket"
+    network: str | None = None  # "Using network IB"; Socket where no other is used
     rdma: bool | None = None  # whether NET/IB found a device
     plugin: str | None = None
     plugin_wanted: bool = False  # named by the environment

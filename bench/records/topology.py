@@ -178,7 +178,8 @@ class PciBridge(Record, frozen=True, kw_only=True):
 
     `control` are the flags of ACSCtl, `register` its value; `address` is empty where lines were
     filtered out of their device. `secondary` and `subordinate` are the buses below a bridge.
-    `link_*` is LnkSta, `max_link_*` LnkCap: this device's own capability, not its slot's.
+    `link_*` is LnkSta, `max_link_*` LnkCap: this device's own capability, not its slot's. `port`
+    is what a bridge is: a root port of the CPU, or a switch's port; None where it is not told.
     """
 
     file: str
@@ -187,6 +188,7 @@ class PciBridge(Record, frozen=True, kw_only=True):
     host: str | None = None
     name: str = ""
     kind: Literal["bridge", "gpu", "nic", "other"] = "other"
+    port: Literal["root", "upstream", "downstream"] | None = None
     index: int | None = None  # the GPU's, where the tool counts GPUs
     control: dict[str, bool] = {}
     register: str | None = None

@@ -260,6 +260,18 @@ def test_a_launcher_that_starts_no_rank_is_told(
     assert watched.end() == 128 + signal.SIGTERM
 
 
+def test_torchrun_with_a_tasks_number_is_no_rank_that_has_started(
+    tmp_path: Path, started: Callable[..., Watched]
+) -> None:
+    (tmp_path / "torchrun").write_text("import time\ntime.sleep(60)\n")
+    command = [sys.executable, str(tmp_path / "torchrun"), "train.py"]
+    watched = started(command, "--stall", "1", SLURM_PROCID="1", SLURM_STEP_ID="0")
+    watched.wait_for(lambda: "no rank has started after" in watched.err, "sentence", 20.0)
+    watched.process.send_signal(signal.SIGTERM)
+    assert watched.end() == 128 + signal.SIGTERM
+    assert watched.record().processes == ()
+
+
 def test_ranks_whose_launcher_was_killed_are_ended_and_named(
     tmp_path: Path, started: Callable[..., Watched]
 ) -> None:

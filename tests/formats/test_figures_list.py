@@ -53,6 +53,13 @@ def test_columns_of_a_csv_go_where_they_belong() -> None:
     assert figures[1].quantity == "busbw_GBps"
 
 
+def test_digits_that_are_no_number_of_ranks_are_a_label() -> None:
+    figures = of_text("host,ranks,busbw_GBps\nhostA,²,13.1\nhostB,2,13.2\nhostC,2,13.3\n")
+    assert [(figure.ranks, figure.labels) for figure in figures] == [
+        (None, {"ranks": "²"}), (2, {}), (2, {}),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "line",
     ["host1,host2 49.3", "host1 host2 49.3", "host1 <-> host2: 49.3 GB/s", "host1-host2: 49.3",

@@ -37,6 +37,22 @@ def test_flags_of_the_control_register_are_read_not_those_of_the_capability() ->
     assert (first.kind, first.line, second.line) == ("bridge", 1, 5)
 
 
+@pytest.mark.parametrize(
+    ("told", "port"),
+    [
+        ("Express (v2) Root Port (Slot+), MSI 00", "root"),
+        ("Express (v2) Root Port (Slot-), IntMsgNum 0", "root"),
+        ("Express (v2) Upstream Port, MSI 00", "upstream"),
+        ("Express (v2) Downstream Port (Slot+), MSI 00", "downstream"),
+        ("Express (v2) Endpoint, MSI 00", None),
+        ("Express (v1) PCI-Express to PCI/PCI-X Bridge, MSI 00", None),
+    ],
+)
+def test_a_bridge_says_what_port_it_is(told: str, port: str | None) -> None:
+    (device,) = of_text(f"40:01.1 PCI bridge: Some Bridge\n\tCapabilities: [58] {told}\n")
+    assert device.port == port
+
+
 def test_addresses_without_a_domain_get_domain_zero() -> None:
     assert [device.address for device in of("starship.txt")] == ["0000:40:01.1", "0000:60:03.1"]
 
@@ -139,3 +155,13 @@ def test_what_setpci_wrote_last_is_what_the_register_holds() -> None:
     assert {d.kind for d in devices} == {"other"}
     again = of_text("0000:40:07.1 (ecap 000d @2a0) @2a6 = 001d\n40:07.1 (cap 0d @2a0) @2a6 0000\n")
     assert [(d.address, d.register, d.line) for d in again] == [("0000:40:07.1", "0x0000", 2)]
+
+
+def test_digits_that_are_no_numbers_tell_no_link() -> None:
+    text = (
+        "index, pcie.link.gen.current, pcie.link.gen.max, pcie.link.width.current\n"
+        "0, ², 4, ²\n1, 4, 4, 16\n"
+    )
+    first, second = gpu_query.read(Source.of_text(text))
+    assert (first.link_gts, first.max_link_gts, first.link_width) == (None, 16.0, None)
+    assert (second.link_gts, second.link_width) == (16.0, 16)

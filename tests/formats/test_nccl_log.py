@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.formats import description
 from bench.formats.nccl_log import likeness, read
 from bench.formats.source import Source
 from bench.records import BadInput, NcclLog
@@ -357,3 +358,29 @@ def test_events_beyond_the_limit_are_counted(monkeypatch) -> None:
     text = "".join(f"h:1:1 [0] init.cc:1 NCCL WARN fault {n}\n" for n in range(8))
     log = log_from(text)
     assert (len(log.events), log.events_left_out) == (3, 5)
+    assert any(words.startswith("5 warnings") for words in log.missing)
+    assert "5 warnings not kept" in description.of((log,))
+
+
+def test_remarks_and_consequences_take_no_room_from_faults(monkeypatch) -> None:
+    monkeypatch.setattr("bench.formats.nccl_log.events.MOST_EVENTS", 4)
+    words = ('Missing "iommu=pt" from kernel', "Connection closed by remote peer", "fault a")
+    text = "".join(
+        f"h:{pid}:1 [0] init.cc:1 NCCL WARN {word}\n" for pid in range(1, 7) for word in words[:2]
+    )
+    for pid in (1, 9):
+        text += f"h:{pid}:1 [0] net_ib.cc:9 NCCL WARN {words[2]}\n"
+        text += f"h:{pid}:1 [0] NCCL INFO init.cc:903 -> {pid}\n"
+    log = log_from(text)
+    assert [(event.role, event.text) for event in log.events] == [
+        ("fault", words[2]),
+        ("fault", words[2]),
+        ("consequence", words[1]),
+        ("consequence", words[1]),
+    ]
+    assert [event.trace for event in log.events[:2]] == [
+        ("init.cc:903 -> 1",),
+        ("init.cc:903 -> 9",),
+    ]
+    assert log.events_left_out == 10
+    assert not any(each.failed for each in log.processes)

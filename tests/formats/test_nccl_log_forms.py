@@ -150,3 +150,38 @@ def test_lines_of_two_communicators_of_a_process_are_kept_apart_by_rank_and_gpu(
         "0xb0": [(0, 1, "h0"), (1, 0, "h1")],
         "0xb1": [(0, 1, "h0"), (1, 0, "h1")],
     }
+
+
+def test_devices_of_2_3_stand_one_a_line() -> None:
+    lead = "node1:101:101 [0] NCCL INFO "
+    text = "".join(
+        f"{lead}{words}\n"
+        for words in (
+            "NET : Using interface eth0:10.0.0.1<0>",
+            "NET/IB : Using interface ib0 for sideband communication",
+            "NET/IB: [1] mlx4_0:1/IB ",
+            "NET/IB: [1] mlx4_0:2/RoCE ",
+            "NET/IB: [3] mlx5_0:1/IB ",
+            "Using internal Network IB",
+            "NET/IB : GPU Direct RDMA Disabled for GPU 0 / HCA mlx5_0 (no module or not …)",
+            "NET/IB: Dev 0 Port 1 qpn 1234 mtu 5 LID 7",
+        )
+    )
+    (process,) = read(Source.of_text(text)).processes
+    devices = [net for net in process.nets if net.network == "IB"]
+    assert [(net.index, net.name, net.port) for net in devices] == [
+        (0, "mlx4_0", 1),
+        (1, "mlx4_0", 2),
+        (2, "mlx5_0", 1),
+    ]
+    assert (process.rdma, process.network) == (True, "IB")
+    assert process.oob is not None
+    assert (process.oob.name, process.bootstrap.name) == ("ib0", "eth0")
+    assert process.gdr_devices == {"mlx5_0": False}
+    assert process.quotes["rdma"].line == 3
+
+
+def test_an_interface_for_sideband_says_nothing_of_devices() -> None:
+    text = "n:1:1 [0] NCCL INFO NET/IB : Using interface ib0 for sideband communication\n"
+    (process,) = read(Source.of_text(text)).processes
+    assert (process.rdma, process.nets) == (None, ())

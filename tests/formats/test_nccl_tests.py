@@ -576,3 +576,17 @@ def test_per_iteration_and_bitwise_columns_are_read() -> None:
     assert (row.in_place.different_bits, table.bitwise_mismatches) == (3, 1)
     assert (row.in_place.iterations.p99_s, row.in_place.iterations.cv) == (104e-6, 1.1e-2)
     assert row.labels == {"timestamp": "2026-11-26 10:00:00"}
+
+
+def test_a_step_that_is_no_number_tells_no_size_to_come() -> None:
+    table = only(SETTINGS.replace("step: 2(", "step: 2²(") + device(0) + HEADER + ROW)
+    assert len(table.rows) == 1
+    assert not any("more were to come" in sentence for sentence in table.missing)
+
+
+def test_bandwidths_of_which_no_sum_can_be_made_are_none() -> None:
+    for word in ("1.7e308", "-1.7e308"):
+        rows = ROW.replace("17.92", word).replace("18.35", word)
+        table = only(SETTINGS + device(0) + device(1) + HEADER + rows + ROW + END)
+        assert [row.out_of_place is None for row in table.rows] == [True, False]
+        assert table.mean_busbw_gbs == pytest.approx((17.92 + 18.35) / 2)

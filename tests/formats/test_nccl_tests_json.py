@@ -185,6 +185,11 @@ def test_numbers_that_are_none_do_not_stop_the_rest() -> None:
         assert len(table.rows) == 4
 
 
+def test_a_root_that_is_no_number_is_none() -> None:
+    table = read(printed(3).replace('"root":"    -1"', '"root":"²"'))
+    assert [row.root for row in table.rows] == [None] * 4
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -264,3 +269,10 @@ def test_a_result_file_that_ends_in_a_record_keeps_the_others() -> None:
     table = read(text[:-20])
     assert (len(table.rows), table.complete) == (2, False)
     assert table.rows[1].in_place is None
+
+
+def test_a_count_that_is_no_number_is_none() -> None:
+    table = read("\n".join(json.dumps(record(1024, at, 20.0, wrong="²")) for at in (0, 1)))
+    (row,) = table.rows
+    assert row.out_of_place
+    assert row.out_of_place.wrong is None

@@ -112,7 +112,19 @@ def test_any_bandwidth_table_comes_back_as_printed(gpus: int, data: st.DataObjec
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.text(alphabet="GPU012 \tXOKNS.-\n=DevicCANt", max_size=300))
+@given(st.text(alphabet="GPU012² \tXOKNS.-\n=DevicCANt", max_size=300))
 def test_no_text_breaks_the_reader(text: str) -> None:
     start = "Device=0 CAN Access Peer Device=1\nP2P=Enabled Latency Matrix (us)\n"
     assert of_text(start + text)[0].status["0-1"] == "OK"
+
+
+def test_digits_that_are_no_numbers_are_no_gpus() -> None:
+    title = (
+        "Device=0 CAN Access Peer Device=1\nUnidirectional P2P=Enabled Bandwidth Matrix (GB/s)\n"
+    )
+    (peers,) = of_text(
+        f"{title}   D\\D     0      1\n     0 600.00  50.00\n     ²  50.00 600.00\n"
+    )
+    assert peers.bandwidth_gbs == {"0-1": 50.0}
+    (peers,) = of_text(f"{title}   D\\D     0      ²\n     0 600.00  50.00\n")
+    assert peers.bandwidth_gbs == {}

@@ -277,6 +277,31 @@ def test_deepspeeds_own_launchers_start_the_other_machines(
     assert [kind for _, kind, _ in told(c_yaml=text, run_sh=run)] == kinds
 
 
+BATCH_OF_TWO = (
+    "#SBATCH --nodes=2\naccelerate launch {} --num_machines 2 --num_processes 16 {} t.py"
+)
+PLACE = "--machine_rank 0 --main_process_ip 10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("options", "place", "kinds"),
+    [
+        ("--config_file ds.yaml", "", []),
+        ("--config_file ds.yaml", PLACE, []),
+        ("", PLACE, []),
+        ("--use_deepspeed --deepspeed_hostfile hosts", "", []),
+        ("--use_deepspeed --deepspeed_hostfile hosts", PLACE, []),
+        ("--use_deepspeed --deepspeed_multinode_launcher standard", PLACE, ["not-spread"]),
+        ("--multi_gpu", PLACE, ["not-spread"]),
+    ],
+)
+def test_a_configuration_that_is_not_at_hand_may_have_deepspeed_log_in_to_the_others(
+    options: str, place: str, kinds: list[str]
+) -> None:
+    script = "#!/bin/bash\n" + BATCH_OF_TWO.format(options, place)
+    assert [kind for _, kind, _ in told(run_sh=script)] == kinds
+
+
 def test_the_same_rank_by_ssh_on_two_hosts_is_taken_twice() -> None:
     line = "ssh h{} accelerate launch --config_file c.yaml --machine_rank 0 t.py"
     assert told(c_yaml=TWO, run_sh="\n".join(map(line.format, (1, 2)))) == [
@@ -352,6 +377,37 @@ def test_loopback_is_fine_for_one_machine_and_for_two_that_share_one() -> None:
         for n in (0, 1)
     }
     assert told(**files) == []
+
+
+@pytest.mark.parametrize(
+    ("starters", "ranks", "fine"),
+    [
+        (("CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=2,3"), (0, 1), True),
+        (("", ""), (0, 1), True),
+        (("", ""), (0, 0), False),
+        (("ssh h1", "ssh h2"), (0, 1), False),
+        (("", "ssh h2"), (0, 1), False),
+        (("",), (0,), False),
+    ],
+)
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "torchrun --nnodes 2 --nproc_per_node 2 --node_rank {} --master_addr 127.0.0.1 t.py &",
+        (
+            "accelerate launch --multi_gpu --num_machines 2 --num_processes 4 "
+            "--machine_rank {} --main_process_ip 127.0.0.1 t.py &"
+        ),
+    ],
+)
+def test_nodes_that_one_script_starts_where_it_runs_meet_at_loopback(
+    launch: str, starters: Sequence[str], ranks: Sequence[int], fine: bool
+) -> None:
+    lines = [f"{word} {launch.format(rank)}" for word, rank in zip(starters, ranks, strict=True)]
+    found, _ = judged(run_sh="#!/bin/bash\n" + "\n".join(lines) + "\nwait\n")
+    assert any("loopback" in each.summary for each in found) is not fine
+    apart = {f"node{rank}_sh": launch.format(rank) for rank in (0, 1)}
+    assert any("loopback" in each.summary for each in judged(**apart)[0])
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,9 @@ ADDED = ("--log-dir", "/logs", "--redirects", "3")
         ("python -m torch.distributed.run train.py", 3),
         ("env A=1 /opt/venv/bin/torchrun train.py", 3),
         ("python3 /opt/venv/bin/torchrun --standalone train.py --log-dir mine", 2),
+        ("env -u A B=c nice -n 5 taskset -c 0-3,8 timeout -s KILL 2h torchrun train.py", 15),
+        ("numactl --interleave all /v/bin/torchrun train.py", 4),
+        ("numactl --cpunodebind=0 -m 0,1 python -u -X dev -Wignore torchrun train.py", 10),
     ],
 )
 def test_torchrun_is_found_and_its_ranks_write_apart(line: str, at: int) -> None:
@@ -109,6 +112,15 @@ def test_torchrun_is_found_and_its_ranks_write_apart(line: str, at: int) -> None
         "torchrun --logs-specs mine train.py",
         "python train.py",
         "bash -c torchrun",
+        "python -m axolotl.cli.main train c.yml --launcher torchrun",
+        "env A=1 axolotl train c.yml --launcher torchrun",
+        "env -i axolotl --launcher torchrun",
+        "python launch.py --backend torchrun",
+        "python -um launch torchrun",
+        "python -c code torchrun",
+        "python env torchrun",
+        "torchrun.sh torchrun",
+        "nice -n 5 python launch.py torchrun",
     ],
 )
 def test_logs_that_the_user_has_arranged_and_other_commands_stay_as_they_are(line: str) -> None:
@@ -305,6 +317,76 @@ def test_a_rank_shows_where_it_stands_even_if_native_code_holds_its_interpreter(
     stacks = (tmp_path / "stacks.txt").read_text()
     assert stacks.startswith("=== Rank 0 ===")
     assert 'train.py", line 2 in <module>' in stacks
+
+
+STARTS_TWO = """
+import os, subprocess, sys
+ranks = [
+    subprocess.Popen(["sh", "-c", f"{sys.executable} -c 'input()'; true"],
+                     env={**os.environ, "RANK": rank, "WORLD_SIZE": "8"})
+    for rank in "45"
+]
+[rank.wait() for rank in ranks]
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "variable"),
+    [
+        ("torchrun", "SLURM_PROCID"),
+        ("torchrun", "RANK"),
+        ("launch.py", "SLURM_PROCID"),
+        ("launch.py", "OMPI_COMM_WORLD_RANK"),
+    ],
+)
+def test_a_launcher_with_a_nodes_number_is_no_rank(
+    tmp_path: Path, program: str, variable: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_bytes(SENTRY.read_bytes())
+    (tmp_path / program).write_text(STARTS_TWO)
+    clean = {name: text for name, text in os.environ.items() if name not in sentry.RANKS}
+    with Switchboard() as board:
+        more = {"PYTHONPATH": str(tmp_path), sentry.ADDRESS: board.address, variable: "1"}
+        process = subprocess.Popen(
+            [sys.executable, "-u", str(tmp_path / program)],
+            env={**clean, **more},
+            stdin=subprocess.PIPE,
+        )
+        ranks, end = Muster(tmp_path), time.monotonic() + 20
+        heard: list[int] = []
+        try:
+            while len(ranks.living & {4, 5}) < 2 and time.monotonic() < end:
+                for told in board.take(0.05):
+                    heard += [told.line.pid] * (told.say == "hello")
+                    ranks.hear(told, time.monotonic())
+            assert ranks.living == set(ranks.lines) == {4, 5}
+            assert ranks.hurry(time.monotonic()).told == {4, 5}
+            assert len(heard) == (3 if program == "launch.py" else 2)
+        finally:
+            process.communicate(b"\n\n", timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("/v/bin/torchrun --nproc-per-node 2 train.py", True),
+        ("-u -X dev -m torch.distributed.run train.py", True),
+        ("-Wignore /v/bin/accelerate launch train.py", True),
+        ("-u train.py torchrun", False),
+        ("-m train torchrun", False),
+        ("-c code torchrun", False),
+        ("", False),
+    ],
+)
+def test_launchers_are_known_by_their_own_words(
+    monkeypatch: pytest.MonkeyPatch, words: str, expected: bool
+) -> None:
+    import builtins
+    import io
+
+    line = "\0".join(["/v/bin/python", *words.split(), ""]).encode()
+    monkeypatch.setattr(builtins, "open", lambda *_: io.BytesIO(line))
+    assert sentry.launches() is expected
 
 
 def test_a_stranger_on_the_abstract_socket_harms_nobody() -> None:

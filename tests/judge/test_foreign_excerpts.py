@@ -177,6 +177,37 @@ def test_a_plugin_that_found_no_device_is_a_remark_until_there_are_several_hosts
     assert codes(written(text)) == set()
 
 
+def two_hosts_with_an_idle_plugin() -> str:
+    text = (LOGS / "2.17-plugin-without-devices.log").read_text()
+    return text + text.replace("hostA", "hostB").replace("10.220.178.201", "10.220.178.202")
+
+
+def test_an_idle_plugin_on_two_hosts_without_devices_is_still_a_remark() -> None:
+    sockets = found(written(two_hosts_with_an_idle_plugin()), "fallback-to-sockets")
+    assert sockets.severity == "info"
+    assert "NCCL RDMA Plugin was loaded and found no device" in sockets.summary
+    assert (sockets.remedy or "").startswith("ls /sys/class/infiniband")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "severity", "why"),
+    [
+        ("ens5f0np0", "ib0", "degraded", "ib0 is one of InfiniBand ports used as IP interfaces"),
+        ("NET/IB : No device found.", "NET/IB : No IP interface found.", "degraded", "not used"),
+        ("NCCL RDMA Plugin (v5)", "Libfabric (v5)", "degraded", "Libfabric was loaded but is not"),
+        ("hostB:7839:7911 [0] NCCL INFO Using network Socket",
+         "hostB:7839:7911 [0] NCCL INFO Using network IBext", "degraded", "hostB uses IBext"),
+    ],
+)  # fmt: skip
+def test_an_idle_plugin_beside_other_signs_of_rdma_is_a_fallback(
+    old: str, new: str, severity: str, why: str
+) -> None:
+    text = two_hosts_with_an_idle_plugin()
+    assert old in text
+    sockets = found(written(text.replace(old, new)), "fallback-to-sockets")
+    assert (sockets.severity, why in sockets.summary) == (severity, True), sockets.summary
+
+
 def test_a_plugin_that_refused_is_a_warning_in_an_excerpt_of_one_rank() -> None:
     sockets = found(posted("2.26-ofi-refused-on-p4d.log"), "fallback-to-sockets")
     assert sockets.severity == "warning"

@@ -676,6 +676,57 @@ def test_fewer_channels_under_a_newer_version() -> None:
     assert "Could not find NET with id 0" in proof(first)
 
 
+def channels(version: str, number: int, *hosts: str, settings: str = "", nodes: int = 0) -> str:
+    """Eight ranks on these hosts, with rings of as many channels."""
+    told = f"{hosts[0]}:100:100 [0] NCCL INFO NCCL version {version}+cuda12.4\n"
+    if settings:
+        told += f"{hosts[0]}:100:100 [0] NCCL INFO {settings}\n"
+    each = 8 // len(hosts)
+    for rank in range(8):
+        head = f"{hosts[rank // each]}:{100 + rank}:{200 + rank} [{rank % each}] NCCL INFO"
+        comm = (
+            f"comm 0x{rank} rank {rank} nranks 8 cudaDev {rank % each} nvmlDev {rank % each} "
+            f"busId {rank % each}000 commId 0x{number}"
+        )
+        told += f"{head} ncclCommInitRank {comm} - Init START\n"
+        if nodes:
+            told += f"{head} comm 0x{rank} rank {rank} nRanks 8 nNodes {nodes} localRanks 8\n"
+        if rank == 0:
+            for at in range(number):
+                told += f"{head} Channel {at:02d}/{number:02d} : 0 1 2 3 4 5 6 7\n"
+        told += f"{head} ncclCommInitRank {comm} - Init COMPLETE\n"
+    return told
+
+
+def test_fewer_channels_on_one_host_say_nothing_of_nics() -> None:
+    found = one(judged(written(channels("2.18.3", 24, "n1"), channels("2.21.5", 2, "n1"))),
+                "regressed")  # fmt: skip
+    assert found.severity == "degraded"  # the same host in both
+    assert "NIC" not in found.summary
+    assert "PXN" not in (found.remedy or "")
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        channels("2.21.5", 2, "n1", "n2"),
+        channels("2.21.5", 2, "n1", nodes=2),
+        channels("2.21.5", 2, "n1", settings="NCCL_MAX_NCHANNELS set by environment to 4."),
+        channels("2.21.5", 2, "n1", settings="NCCL_P2P_DISABLE set by environment to 1."),
+        channels("2.21.5", 2, "n1", settings="NCCL_MAX_CTAS set by environment to 2."),
+    ],
+)
+def test_fewer_channels_of_another_job_are_no_regression(newer: str) -> None:
+    older = channels("2.18.3", 24, "n1")
+    assert "regressed" not in {f.code for f in judged(written(older, newer))}
+
+
+def test_a_setting_that_both_jobs_have_hides_no_regression() -> None:
+    wish = "NCCL_ALGO set by environment to Ring."
+    texts = channels("2.18.3", 24, "n1", settings=wish), channels("2.21.5", 2, "n1", settings=wish)
+    assert "regressed" in {f.code for f in judged(written(*texts))}
+
+
 # --- no false alarms ----------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ own form; what is healthy must yield nothing at degraded or above.
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -149,6 +150,81 @@ def test_a_cube_mesh_is_right_as_it_is_and_wrong_with_a_link_less() -> None:
     assert [finding.where.gpu for finding in judged(topo__txt=weaker)] == [0, 4]
 
 
+def _part(matrix: str, gpus: tuple[int, ...]) -> str:
+    """What a container with some of the GPUs sees, numbered anew."""
+    rows = [line.split() for line in matrix.splitlines()[1:]]
+    names = [f"GPU{at}" for at in range(len(gpus))]
+    lines = [
+        "\t".join([name, *(rows[gpu][other + 1] for other in gpus)])
+        for name, gpu in zip(names, gpus, strict=True)
+    ]
+    return "\n".join(["\t" + "\t".join(names), *lines]) + "\n"
+
+
+@pytest.mark.parametrize("number", range(2, 8))
+def test_any_part_of_a_cube_mesh_is_right_as_it_is(number: int) -> None:
+    accused = [
+        gpus
+        for gpus in combinations(range(8), number)
+        if judged(topo__txt=_part(CUBE_MESH, gpus)) != []
+    ]
+    assert accused == []
+
+
+def test_one_bridge_between_three_cards_is_no_fault() -> None:
+    text = "\tGPU0\tGPU1\tGPU2\nGPU0\tX\tNV4\tSYS\nGPU1\tNV4\tX\tSYS\nGPU2\tSYS\tSYS\tX\n"
+    assert judged(topo__txt=text) == []
+
+
+@pytest.mark.parametrize(("number", "accused"), [(8, [7]), (5, [])])
+def test_a_gpu_outside_a_mesh_is_accused_where_no_bridge_makes_such_a_mesh(
+    number: int, accused: list[int]
+) -> None:
+    names = [f"GPU{at}" for at in range(number)]
+    rows = [
+        [name, *("X" if a == b else "SYS" if number - 1 in (a, b) else "NV18"
+                 for b in range(number))]
+        for a, name in enumerate(names)
+    ]  # fmt: skip
+    text = "\t" + "\t".join(names) + "\n" + "\n".join("\t".join(row) for row in rows) + "\n"
+    findings = judged(topo__txt=text)
+    assert [finding.where.gpu for finding in findings] == accused
+    assert {finding.severity for finding in findings} <= {"warning"}
+
+
+def _status(names: list[str], active: tuple[int, ...], links: int) -> str:
+    return "".join(
+        f"GPU {at}: {name} (UUID: GPU-{at})\n"
+        + "".join(
+            f"\t Link {link}: {'14.062 GB/s' if at in active else '<inactive>'}\n"
+            for link in range(links)
+        )
+        for at, name in enumerate(names)
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "links"),
+    [
+        (["NVIDIA GeForce RTX 3090"] * 3, 4),
+        (["NVIDIA A100-PCIE-40GB"] * 4, 12),
+        (["NVIDIA A40"] * 4, 4),
+        (["NVIDIA A30"] * 4, 4),
+    ],
+)
+def test_cards_beside_a_bridged_pair_may_have_no_bridge(names: list[str], links: int) -> None:
+    findings = judged(nvlink__txt=_status(names, (0, 1), links))
+    assert [finding.where.gpu for finding in findings] == list(range(2, len(names)))
+    assert {finding.severity for finding in findings} == {"info"}
+    assert "whether this card has no bridge" in told(findings[0])
+    assert findings[0].remedy is None
+
+
+def test_a_board_without_links_beside_others_is_accused() -> None:
+    findings = judged(nvlink__txt=_status(["NVIDIA A100-SXM4-40GB"] * 4, (0, 1, 2), 12))
+    assert [(f.where.gpu, f.severity) for f in findings] == [(3, "degraded")]
+
+
 def test_bridges_on_some_cards_only_are_no_fault() -> None:
     """Two of four cards bridged: as likely how the box was bought."""
     text = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV4\tSYS\tSYS\nGPU1\tNV4\tX\tSYS\tSYS\n"
@@ -202,6 +278,65 @@ def test_a_port_above_a_disk_is_left_out() -> None:
     acs = next(f for f in judged("lspci/switch_tree.txt") if f.code == "p2p-blocked")
     assert acs.where.device == "0000:40:01.1"
     assert "1 of 2 listed PCI port" in acs.summary
+
+
+ROOT = """\
+{bus}:01.1 PCI bridge: Advanced Micro Devices, Inc. [AMD] Starship/Matisse GPP Bridge
+	Bus: primary={bus}, secondary={below}, subordinate={last}, sec-latency=0
+	Capabilities: [58] Express (v2) Root Port (Slot+), MSI 00
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+"""
+GPU = "{bus}:00.0 3D controller: NVIDIA Corporation GA102GL [A40] (rev a1)\n"
+ROOTS = "".join(
+    ROOT.format(bus=bus, below=below, last=below) + GPU.format(bus=below)
+    for bus, below in (("40", "41"), ("60", "61"))
+)
+SWITCH = (
+    ROOT.format(bus="80", below="81", last="84")
+    + """\
+81:00.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch
+	Bus: primary=81, secondary=82, subordinate=84, sec-latency=0
+	Capabilities: [68] Express (v2) Upstream Port, MSI 00
+82:00.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch
+	Bus: primary=82, secondary=83, subordinate=83, sec-latency=0
+	Capabilities: [68] Express (v2) Downstream Port (Slot+), MSI 00
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+82:01.0 PCI bridge: Broadcom / LSI PEX890xx PCIe Gen 5 Switch
+	Bus: primary=82, secondary=84, subordinate=84, sec-latency=0
+	Capabilities: [68] Express (v2) Downstream Port (Slot+), MSI 00
+		ACSCtl:	SrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-
+83:00.0 3D controller: NVIDIA Corporation GA102GL [A40] (rev a1)
+84:00.0 3D controller: NVIDIA Corporation GA102GL [A40] (rev a1)
+"""
+)
+
+
+def test_root_ports_alone_bar_no_shorter_way() -> None:
+    finding = only(lspci__txt=ROOTS)
+    assert (finding.code, finding.severity) == ("p2p-blocked", "warning")
+    assert "2 PCI root ports (40:01.1, 60:01.1)" in finding.summary
+    assert "as it has to anyway" in finding.summary
+    assert "setpci" not in (finding.remedy or "")
+
+
+@pytest.mark.parametrize("name", ["kernel_hints/dmesg_iommu.txt",
+                                  "peer_matrix/rtx4090_p2p_slower.txt"])  # fmt: skip
+def test_root_ports_are_accused_where_translation_or_a_test_says_so(name: str) -> None:
+    found = [finding for finding in judged(name, lspci__txt=ROOTS) if "ACS" in finding.summary]
+    assert [finding.severity for finding in found] == ["degraded"]
+    assert "setpci" not in (found[0].remedy or "")
+
+
+def test_ports_of_a_switch_are_those_to_clear() -> None:
+    finding = only(lspci__txt=ROOTS + SWITCH)
+    assert finding.severity == "degraded"
+    assert "82:00.0, 82:01.0" in finding.summary
+    assert (finding.remedy or "").startswith("for port in 82:00.0 82:01.0; do")
+
+
+def test_a_port_that_does_not_say_what_it_is_counts_as_one_that_bars() -> None:
+    untold = ROOTS.replace("Express (v2) Root Port (Slot+), MSI 00", "x")
+    assert only(lspci__txt=untold).severity == "degraded"
 
 
 def test_source_validation_alone_redirects_nothing() -> None:

@@ -79,6 +79,6 @@ def parse(text: str, count: int = 1) -> LogTuning | None:
 
 def _name(word: str, names: tuple[str, ...]) -> str:
     """A number as its name; names as they stand, in capitals."""
-    if word.isdigit():
+    if word.isdecimal():
         return names[int(word)] if int(word) < len(names) else word
     return word.upper()

@@ -28,8 +28,10 @@ _NET = re.compile(r"(?:NET|COLLNET)/([^/]{1,60})/(\d{1,4})(?:\((\d{1,7})\))?(/.{
 _TAIL = re.compile(
     rb" comm (0x[0-9a-fA-F]{1,16}) n[rR]anks (\d{1,7})(?: busId ([0-9a-fA-F]{1,16}))?\s*$"
 )
+# Since 2.26 the end of a line that is too short for all ranks is overwritten: "… 34 35 3...".
 _ORDER = re.compile(
-    rb"(?:Channel|Ring) (\d{1,3})(?:/(\d{1,3}))? ?:((?: {1,8}\d{1,7}){1,16384})\s*$"
+    rb"(?:Channel|Ring) (\d{1,3})(?:/(\d{1,3}))? ?:((?: {1,8}\d{1,7}){1,16384})"
+    rb"(?P<cut> {0,8}\d{0,7}\.\.\.)?\s*$"
 )
 
 LONGEST_RING = 4096  # ranks kept of a ring's order; beyond it only the first part is
@@ -150,10 +152,20 @@ def _direction(text: bytes | None) -> Literal["send", "receive"] | None:
     return "send" if text == b"send" else "receive"
 
 
-def order(text: bytes) -> tuple[int, int | None, tuple[int, ...]] | None:
-    """Channel, number of channels and order of ranks of "Channel 00/02 : 0 1 2 3"."""
+class Order(NamedTuple):
+    """What "Channel 00/02 : 0 1 2 3" tells: `ranks` are the first ones only where `cut`."""
+
+    channel: int
+    channels: int | None
+    ranks: tuple[int, ...]
+    cut: bool
+
+
+def order(text: bytes) -> Order | None:
+    """The order of a ring, as far as it is printed; older NCCL cuts it without a mark."""
     found = _ORDER.match(text)
     if found is None:
         return None
     ranks = tuple(int(rank) for rank in found[3].split()[:LONGEST_RING])
-    return int(found[1]), int(found[2]) if found[2] else None, ranks
+    channels = int(found[2]) if found[2] else None
+    return Order(int(found[1]), channels, ranks, found["cut"] is not None)

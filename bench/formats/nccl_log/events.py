@@ -2,7 +2,8 @@
 
 In: "NCCL WARN" and "ATTN" lines, "… retrying" lines and "init.cc:903 -> 5" returns, by thread.
 Out: LogEvent records. File order is not event order in mixed logs, so times count where all
-faults carry one; consequences come behind causes, remarks of healthy machines last.
+faults carry one; consequences come behind causes, remarks of healthy machines last. Where there is
+no room for all, the latest of the least role are left out and counted: a fault never for a remark.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from bench.formats.nccl_log.heads import Head, Speaker, short
 from bench.records import LogEvent
 
 Role = Literal["fault", "remark", "retry", "consequence"]
+_ORDER: tuple[Role, ...] = ("fault", "retry", "consequence", "remark")
+Key = tuple[str, int, str]  # host, process, text
 
 MOST_EVENTS = 1000  # different ones; a 10,000-rank job that dies prints the same few on each rank
 LONGEST_TEXT = 1000
@@ -42,14 +45,16 @@ _CONSEQUENCES = (
 _RETURN = re.compile(
     r"(\S{1,400}\.(?:cc|cpp|cu|h):\d{1,6}) (?:\(\w{1,120}\) )?-> (\d{1,3})(?: \[.{1,40}\])?\s*$"
 )
+# A source file of RAS, NCCL's watch over its processes: it goes on without what RAS cannot do.
+_RAS = re.compile(r"(?:^|[\s/])ras/\w{1,60}\.(?:cc|h):\d")
 _NUMBERS = re.compile(r"\d+/\d+\)|after sleep for \d+ msec")
 # A return that has come up to one of these has ended the call that the program made.
 _OUTERMOST = ("init.", "group.", "enqueue.", "bootstrap.", "collectives.")
 
 
-def role_of(text: str) -> Role:
-    """The part that a message plays, by its words alone."""
-    if any(words in text for words in _REMARKS):
+def role_of(text: str, place: str = "") -> Role:
+    """The part that a message plays, by its words and what stands before them."""
+    if any(words in text for words in _REMARKS) or _RAS.search(place):
         return "remark"
     if any(words in text for words in _CONSEQUENCES):
         return "consequence"
@@ -69,7 +74,7 @@ class Event:
 
     def __init__(self, head: Head, text: str, line: int, level: str) -> None:
         self.head, self.speaker, self.text, self.line = head, head.speaker, text, line
-        self.level, self.role = level, role_of(text)
+        self.level, self.role = level, role_of(text, head.place or "")
         self.count, self.last_line = 1, line
         self.trace: list[str] = []
 
@@ -102,8 +107,9 @@ class Events:
     """All messages of a file; equal ones of a process are counted."""
 
     def __init__(self) -> None:
-        self.known: dict[tuple[str, int, str], Event] = {}
+        self.known: dict[Key, Event] = {}
         self.left_out = 0
+        self._of_role: dict[Role, dict[Key, None]] = {role: {} for role in _ORDER}
         self._latest: dict[tuple[str, int, int], Event] = {}
         self._early: dict[tuple[str, int, int], list[tuple[int, str]]] = {}
 
@@ -114,10 +120,12 @@ class Events:
         key = (speaker.host, speaker.pid, _NUMBERS.sub("", text) if "retry" in text else text)
         event = self.known.get(key)
         if event is None:
-            if len(self.known) >= MOST_EVENTS:
+            event = Event(head, text, line, level)
+            if not self._has_room(event.role):
                 self.left_out += 1
                 return
-            event = self.known[key] = Event(head, text, line, level)
+            self.known[key] = event
+            self._of_role[event.role][key] = None
         else:
             event.count += 1
             event.last_line = line
@@ -127,8 +135,21 @@ class Events:
             for _, early in self._early.pop(thread, ()):  # returns told before the warning
                 _append(event, early)
 
+    def _has_room(self, role: Role) -> bool:
+        """Whether one more is kept; the latest one of a lesser role gives way to it."""
+        if len(self.known) < MOST_EVENTS:
+            return True
+        for lesser in _ORDER[: _ORDER.index(role) : -1]:
+            if self._of_role[lesser]:
+                key, _ = self._of_role[lesser].popitem()
+                self.left_out += self.known.pop(key).count
+                return True
+        return False
+
     def returned(self, speaker: Speaker, text: str, line: int) -> None:
-        """A return trace: it belongs to the last warning of its thread."""
+        """A return trace: it belongs to the last warning of its thread. RAS's come to nothing."""
+        if _RAS.search(text):
+            return
         thread = (speaker.host, speaker.pid, speaker.tid)
         event = self._latest.get(thread)
         if event is not None:
@@ -151,13 +172,12 @@ class Events:
 
     def ordered(self) -> list[Event]:
         """The first fault first: by role, then by time where every fault has one, then by line."""
-        ranks = {"fault": 0, "retry": 1, "consequence": 2, "remark": 3}
         events = sorted(self.known.values(), key=lambda event: event.line)
         times = [event.head.time for event in events if event.role == "fault"]
         timed = bool(times) and all(times) and len({len(time or "") for time in times}) == 1
         return sorted(
             events,
-            key=lambda event: (ranks[event.role], (event.head.time or "") if timed else ""),
+            key=lambda event: (_ORDER.index(event.role), (event.head.time or "") if timed else ""),
         )
 
 

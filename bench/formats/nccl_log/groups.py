@@ -3,7 +3,9 @@
 In: "comm 0x… rank 0 nranks 8 … - Init START" lines, and lines that name none (channels, trees,
 counts), by thread. Out: LogCommunicator records. A thread sets up one communicator at a time, so
 what it prints between START and COMPLETE belongs to that; later lines (NCCL connects at the first
-collective since 2.22) are placed by the rank and the GPUs that they show.
+collective since 2.22) are placed by the rank and the GPUs that they show. Splits of most
+versions print no commId: they are called after their parent, their number among its children and
+their color, from which NCCL makes their hash too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 from collections.abc import Iterable
 
 from bench.formats.nccl_log import edges
+from bench.formats.nccl_log.bundles import Bundle
 from bench.formats.nccl_log.members import Group, Member
 from bench.formats.nccl_log.processes import Process
 from bench.records import LogCommunicator, LogEdge
@@ -19,85 +22,14 @@ from bench.records import LogCommunicator, LogEdge
 # Edges kept of a file: a 64-rank job with 32 channels and several communicators prints half.
 MOST_EDGES = 1 << 16
 MOST_GROUPS = 4096
-MOST_UNNAMED = 256  # communicators without commId told apart; each costs a look at every other
+MOST_UNNAMED = 256  # of one size told apart; each costs a look at every other
 TESTED_EDGES = 64  # of a bundle, to see which communicator it fits
 
 _COMM = re.compile(rb"comm (0x[0-9a-fA-F]{1,16}|\(nil\)) rank (\d{1,7}) n[rR]anks (\d{1,7})")
 _FIELDS = re.compile(
-    rb" (cudaDev|nvmlDev|busId|commId|nNodes|localRanks|localRank|MNNVL) (\w{1,20})"
+    rb" (cudaDev|nvmlDev|busId|commId|nNodes|localRanks|localRank|MNNVL|parent|splitCount"
+    rb"|childCount|color) (\w{1,20})"
 )
-_TREE = re.compile(r"\[(\d{1,3})\] (\S{1,60})")
-_COUNTS = re.compile(r"(\d{1,4}) ((?:coll|collnet|nvls|p2p) channels(?: per peer)?)")
-_INIT_TIME = re.compile(r"rank \d{1,7} nranks \d{1,7} total (\d{1,8}\.\d{1,6})")
-_BOOTSTRAP_TIME = re.compile(
-    r"Bootstrap timings total (\d{1,8}\.\d{1,9})(?:.{0,80}? recv (\d{1,8}\.\d{1,9}))?"
-)
-
-
-class Bundle:
-    """Lines of one thread that belong together, and to `group` once that is known."""
-
-    __slots__ = (
-        "channels", "device", "edges", "first", "gdr", "group", "member", "nvls", "overflow",
-        "process", "pxn", "ring_channels", "rings", "trees",
-    )  # fmt: skip
-
-    def __init__(self, process: Process, device: int | None, first: int) -> None:
-        self.process, self.device, self.first = process, device, first
-        self.group: Group | None = None
-        self.member: Member | None = None
-        self.edges: dict[bytes, int] = {}
-        self.overflow: dict[bytes, int] = {}
-        self.rings: dict[int, tuple[int, ...]] = {}
-        self.ring_channels: int | None = None
-        self.trees: dict[int, str] = {}
-        self.channels: dict[str, int] = {}
-        self.pxn: bool | None = None
-        self.gdr: bool | None = None
-        self.nvls = False
-
-    # --- topics --------------------------------------------------------------------------------
-
-    def tree(self, text: str) -> None:
-        """ "Trees [0] 1/-1/-1->0->-1 [1] …": parent and children of this rank, by channel."""
-        for channel, way in _TREE.findall(text):
-            self.trees.setdefault(int(channel), way)
-
-    def counts(self, text: str) -> None:
-        """ "2 coll channels, 0 collnet channels, …"."""
-        for number, kind in _COUNTS.findall(text):
-            self.channels.setdefault(kind.replace(" channels", ""), int(number))
-
-    def connected(self, text: str) -> None:
-        """ "Connected all rings, use ring PXN 0 GDR 1" (2.24)."""
-        words = text.split()
-        for name in ("PXN", "GDR"):
-            if name in words[:-1]:
-                on = words[words.index(name) + 1].startswith("1")
-                self.pxn, self.gdr = (on, self.gdr) if name == "PXN" else (self.pxn, on)
-
-    def timed(self, text: str) -> None:
-        """How long this rank's initialisation took, and its wait for the others."""
-        if self.member is None:
-            return
-        if match := _BOOTSTRAP_TIME.match(text):
-            self.member.bootstrap_s = float(match[1])
-            self.member.bootstrap_receive_s = float(match[2]) if match[2] else None
-        elif match := _INIT_TIME.search(text):
-            self.member.init_s = float(match[1])
-
-    # --- what the edges show -------------------------------------------------------------------
-
-    def is_empty(self) -> bool:
-        return not (
-            self.edges or self.overflow or self.rings or self.trees or self.channels or self.nvls
-            or self.gdr is not None
-        )  # fmt: skip
-
-    def parsed(self) -> list[LogEdge]:
-        host = self.process.host
-        found = [edges.edge(text, line, host) for text, line in self.edges.items()]
-        return [edge for edge in found if edge is not None]
 
 
 class Groups:
@@ -107,6 +39,8 @@ class Groups:
         self._groups: list[Group] = []
         self._by_id: dict[str, Group] = {}
         self._by_pointer: dict[tuple[Process, str], Group] = {}
+        self._unnamed: dict[int | None, list[Group]] = {}  # by size
+        self._numbered = 0  # of them
         self.bundles: list[Bundle] = []
         self.told: tuple[Group, ...] = ()  # those that records() has made
         self.edges_kept = 0
@@ -126,29 +60,31 @@ class Groups:
         rank, ranks = int(match[2]), int(match[3])
         pointer = match[1].decode()
         starts = b"Init START" in text
-        group = self._group(
-            fields.get("commId"), process, device, pointer, rank, ranks, line, starts
-        )
+        group = self._group(fields, process, device, pointer, rank, ranks, line, starts)
         if group is None:
             return bundle
         member = group.member(rank, process, device, line)
-        member.tell(fields, starts, b"Init COMPLETE" in text, b"Abort" in text)
+        ready = b"Init COMPLETE" in text
+        member.tell(fields, starts, ready or b"Destroy COMPLETE" in text, b"Abort" in text)
         group.tell(fields)
         if starts or bundle is None or (bundle.group is not None and bundle.group is not group):
             bundle = self.bundle(process, device, line)
         bundle.group, bundle.member = group, member
-        if b"Init COMPLETE" in text:  # what this thread says next may belong to another
+        if ready:  # what this thread says next may belong to another
+            member.completed_line = line
             bundle = self.bundle(process, device, line)
             bundle.member = member
         return bundle
 
     def of_pointer(
         self, process: Process, device: int | None, tail: edges.Tail, line: int
-    ) -> Bundle:
-        """The bundle of a line in which RCCL itself names the communicator."""
+    ) -> Bundle | None:
+        """The bundle of a line in which RCCL itself names the communicator; None without room."""
         group = self._by_pointer.get((process, tail.pointer))
         if group is None:
-            group = self._unnamed((process, device), tail.ranks, None, line)
+            group = self._without_name((process, device), tail.ranks, None, line)
+            if group is None:
+                return None
             self._by_pointer[process, tail.pointer] = group
         if (process, device) not in group.bundles:
             bundle = group.bundles[process, device] = self.bundle(process, device, line)
@@ -170,46 +106,82 @@ class Groups:
     # --- finding groups ------------------------------------------------------------------------
 
     def _group(
-        self, comm_id: str | None, process: Process, device: int | None, pointer: str, rank: int,
-        ranks: int, line: int, starts: bool,
+        self, fields: dict[str, str], process: Process, device: int | None, pointer: str,
+        rank: int, ranks: int, line: int, starts: bool,
     ) -> Group | None:  # fmt: skip
         known = self._by_pointer.get((process, pointer))
-        if comm_id is None:
-            if known is None or (starts and rank in known.members):
-                known = self._unnamed((process, device), ranks, rank, line)
+        name, certain = self._name(fields, process, known, rank, starts)
+        named = self._by_id.get(name) if name is not None else None
+        clashes = (
+            named is not None and not certain and not named.admits(rank, ranks, process, starts)
+        )
+        if name is None or clashes:
+            if known is None or (starts and (clashes or rank in known.members)):
+                known = self._without_name((process, device), ranks, rank, line)
+        elif named is not None:
+            if known is not None and not self._is_told_apart(known):
+                known.hand_over(process, named)
+            known = named
+        elif (
+            known is not None
+            and not self._is_told_apart(known)
+            and ("commId" in fields or known.is_of(process))
+        ):
+            known.id, known.named = name, certain  # its lines came before its name
+            self._by_id[name] = known
+        elif len(self._groups) < MOST_GROUPS:
+            named = self._by_id[name] = self._new(name, certain, ranks, line)
+            if known is not None and not self._is_told_apart(known):
+                known.hand_over(process, named)
+            known = named
         else:
-            named = self._by_id.get(comm_id)
-            if named is None and known is not None and not known.named:
-                known.id, known.named = comm_id, True  # its lines came before its commId
-                self._by_id[comm_id] = known
-            elif named is None and len(self._groups) < MOST_GROUPS:
-                known = self._by_id[comm_id] = self._new(comm_id, True, ranks, line)
-            else:
-                if known is not None and named is not None and not known.named:
-                    known.hand_over(process, named)
-                known = named
+            known = None
         if known is not None:
             self._by_pointer[process, pointer] = known
         return known
 
-    def _unnamed(
+    def _name(
+        self, fields: dict[str, str], process: Process, known: Group | None, rank: int,
+        starts: bool,
+    ) -> tuple[str | None, bool]:  # fmt: skip
+        """What a communicator is called, and whether no other one is called so."""
+        if "commId" in fields:
+            return fields["commId"], True
+        opened = known.members.get(rank) if known is not None else None
+        ends = not starts and opened is not None and opened.is_open_in(process)
+        if "color" not in fields or ends:  # a grown one starts with a commId and ends with a color
+            return None, False
+        parent = self._by_pointer.get((process, fields.get("parent", "")))
+        root = parent.id if parent is not None and self._is_told_apart(parent) else "split"
+        number = fields.get("childCount", fields.get("splitCount", "0"))
+        certain = parent is not None and parent.named
+        return f"{root}/{number}.{fields['color']}", certain
+
+    def _is_told_apart(self, group: Group) -> bool:
+        return group.id in self._by_id
+
+    def _without_name(
         self,
         owner: tuple[Process | None, int | None],
         ranks: int | None,
         rank: int | None,
         line: int,
-    ) -> Group:
-        """Without commId (before 2.16): the first of this size that lacks this rank and GPU."""
-        number = 0
-        for group in self._groups:
-            if group.named:
-                continue
-            number += 1
-            alike = group.ranks == ranks and rank not in group.members
-            if (alike and owner not in group.owners) or number >= MOST_UNNAMED:
-                group.owners.add(owner)
-                return group
-        group = self._new(f"unnamed-{number + 1}" if number else "unnamed", False, ranks, line)
+    ) -> Group | None:
+        """Without commId (before 2.16): the first of this size that lacks this rank and GPU; None
+        without room."""
+        alike = [g for g in self._unnamed.get(ranks, ()) if not self._is_told_apart(g)]
+        self._unnamed[ranks] = alike
+        free = (g for g in alike if rank not in g.members and owner not in g.owners)
+        group = next(free, None)
+        if group is None and len(alike) >= MOST_UNNAMED:
+            group = alike[-1]
+        elif group is None:
+            if len(self._groups) >= MOST_GROUPS:
+                return None
+            self._numbered += 1
+            name = f"unnamed-{self._numbered}" if self._numbered > 1 else "unnamed"
+            group = self._new(name, False, ranks, line)
+            alike.append(group)
         group.owners.add(owner)
         return group
 
@@ -227,16 +199,17 @@ class Groups:
                 continue
             parsed = bundle.parsed()
             group = bundle.group or self._fitting(bundle, parsed) or self._excerpt(bundle.first)
-            group.take(bundle, parsed)
+            if group is not None:
+                group.take(bundle, parsed)
         self.told = tuple(group for group in self._groups if not group.is_empty())
         return tuple(group.record() for group in self.told)
 
-    def _excerpt(self, line: int) -> Group:
+    def _excerpt(self, line: int) -> Group | None:
         """Where no line names a communicator at all, all lines are taken for one's."""
         for group in self._groups:
             if group.ranks is None:
                 return group
-        return self._unnamed((None, None), None, None, line)
+        return self._without_name((None, None), None, None, line)
 
     def members_of(self, process: Process, device: int | None) -> Iterable[tuple[Group, Member]]:
         """This process's (and GPU's) places in the communicators; all its GPUs' for None."""
@@ -255,7 +228,7 @@ class Groups:
             ranks = group.ranks or 0
             if any(e.told_by != member.rank for e in some) or _largest(some) >= ranks:
                 continue
-            if any(max(ring, default=0) >= ranks for ring in bundle.rings.values()):
+            if any(max(ring.ranks) >= ranks for ring in bundle.rings.values()):
                 continue
             before = member.line <= bundle.first
             quality = (group.agrees(some), before, member.line if before else -member.line)
@@ -268,9 +241,8 @@ class Groups:
         if len(self._groups) != 1:
             return None
         group = self._groups[0]
-        largest = max(
-            _largest(some), *(max(ring, default=-1) for ring in bundle.rings.values()), -1
-        )
+        rings = (max(ring.ranks) for ring in bundle.rings.values())
+        largest = max(_largest(some), *rings, -1)
         if group.ranks is not None and group.ranks <= largest:
             return None
         own = {edge.told_by for edge in some}

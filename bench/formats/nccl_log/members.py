@@ -13,9 +13,10 @@ from bench.formats.nccl_log.processes import Process
 from bench.records import LogCommunicator, LogEdge, LogMember
 
 if TYPE_CHECKING:
-    from bench.formats.nccl_log.groups import Bundle
+    from bench.formats.nccl_log.bundles import Bundle
 
 MOST_RINGS = 64
+FEWEST_SHOWN = 20  # ranks of a ring; older NCCL and RCCL print no more, without a mark
 LONGEST_LAST_LINE = 300
 
 
@@ -27,6 +28,7 @@ class Member:
         self.nvml_device: int | None = None
         self.bus_id: str | None = None
         self.started = self.completed = self.aborted = False
+        self.completed_line: int | None = None
         self.local_rank: int | None = None
         self.init_s: float | None = None
         self.bootstrap_s: float | None = None
@@ -45,6 +47,9 @@ class Member:
             self.local_rank = int(fields["localRank"])
         self.bus_id = fields.get("busId", self.bus_id)
 
+    def is_open_in(self, process: Process) -> bool:
+        return self.process is process and self.started and not self.completed
+
     def record(self) -> LogMember:
         last = self.last if not self.completed else None
         return LogMember(
@@ -57,6 +62,7 @@ class Member:
             started=self.started,
             completed=self.completed,
             aborted=self.aborted,
+            completed_line=self.completed_line,
             line=self.line,
             local_rank=self.local_rank,
             last_line=last[1][:LONGEST_LAST_LINE] if last else None,
@@ -95,6 +101,16 @@ class Group:
             found = self.members[rank] = Member(rank, process, device, line)
             process.places.append((self, found))
         return found
+
+    def admits(self, rank: int, ranks: int, process: Process, starts: bool) -> bool:
+        """Whether a process that says this rank and size can be of this communicator."""
+        taken = self.members.get(rank)
+        free = taken is None or (taken.process is process and not starts)
+        return self.ranks == ranks and free
+
+    def is_of(self, process: Process) -> bool:
+        """Whether no other process is in it."""
+        return all(member.process is process for member in self.members.values())
 
     def hand_over(self, process: Process, other: Group) -> None:
         """What a process's lines were taken for turns out to be another, named communicator."""
@@ -136,8 +152,8 @@ class Group:
             self.carriers[_carried(edges.carrier(via.decode("utf-8", "replace")))] += number
             self.edges_left_out += number
         for channel, ring in bundle.rings.items():
-            if len(self.rings) < MOST_RINGS:
-                self.rings.setdefault(channel, ring)
+            if len(self.rings) < MOST_RINGS and self._is_whole(ring):
+                self.rings.setdefault(channel, ring.ranks)
         self.ring_channels = self.ring_channels or bundle.ring_channels
         for channel, way in bundle.trees.items():
             ways = self.trees.setdefault(channel, [])
@@ -154,8 +170,22 @@ class Group:
             if rank is not None and bundle.process.pid:
                 self.member(rank, bundle.process, bundle.device, bundle.first)
 
+    def _is_whole(self, ring: edges.Order) -> bool:
+        """Whether all ranks of a ring are printed: of a larger one only the first are."""
+        shown = len(ring.ranks)
+        if ring.cut or sorted(ring.ranks) != list(range(shown)):
+            return False
+        return shown < FEWEST_SHOWN if self.ranks is None else shown == self.ranks
+
     def is_empty(self) -> bool:
-        return not (self.members or self.edges or self.carriers or self.rings or self.channels)
+        return not (
+            self.members
+            or self.edges
+            or self.carriers
+            or self.rings
+            or self.channels
+            or self.ring_channels
+        )
 
     def record(self) -> LogCommunicator:
         return LogCommunicator(

@@ -5,9 +5,10 @@ In: speakers and lines. Out: the notes that summary turns into records.
 
 from __future__ import annotations
 
+from bench.formats.nccl_log.bundles import Bundle
 from bench.formats.nccl_log.collectives import Tunings
 from bench.formats.nccl_log.events import Events
-from bench.formats.nccl_log.groups import Bundle, Groups
+from bench.formats.nccl_log.groups import Groups
 from bench.formats.nccl_log.heads import Speaker
 from bench.formats.nccl_log.processes import Process
 

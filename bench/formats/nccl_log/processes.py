@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bench.formats.nccl_log import lists
+from bench.formats.nccl_log import lists, rdma
 from bench.records import LogNet, LogProcess, LogQuote
 
 if TYPE_CHECKING:
@@ -31,13 +31,7 @@ _LOADED = re.compile(
     r"Loaded net plugin ([^()]{1,60}?) \(v\d{1,2}\)|P2P plugin (?:v\d{1,2} )?(\S{1,40})"
 )
 _OFI = re.compile(r"(aws-ofi-[nr]ccl \S{1,20})")
-_GDR = re.compile(r"GPU Direct RDMA (?:\(\w{1,12}\) )?(\w{1,10}) for HCA \d{1,3} '([^']{1,60})'")
-_GDR_OLD = re.compile(r"GPU Direct RDMA (\w{1,10}) for GPU (?:\w{1,16}) / HCA (\d{1,3})")
 _HCA = re.compile(r" for HCA (?:(\d{1,3}) )?'([^']{1,60})'")
-_SPEED = re.compile(
-    r"name=([^\s=]{1,80}) speed=(\d{1,8})|\[\d{1,3}\] ([^\s:]{1,80}):\S{1,80} "
-    r".{0,60}?speed=(\d{1,8})"
-)
 _MNNVL = re.compile(
     r"busId (0x\w{1,16}) fabric UUID ([\w.]{1,64}) cliqueId (\w{1,20}) state (\d{1,4}) "
     r"healthMask (\w{1,12})(?: degradedBw (\S{1,20}))?"
@@ -63,6 +57,7 @@ class Process:
         self.cuda_driver: str | None = None
         self.bootstrap: tuple[LogNet, ...] = ()
         self.nets: dict[tuple[str, int | None, str], LogNet] = {}
+        self.fused: dict[int, LogNet] = {}
         self.speeds: dict[str, int] = {}
         self.oob: LogNet | None = None
         self.network: str | None = None
@@ -100,72 +95,44 @@ class Process:
                 continue  # bootstrap and NET/Socket both look for interfaces
             placed = [n for n in known if n.name == net.name]
             index = placed[0].index if placed else len(known)
-            self._add(LogNet(name=net.name, index=index, address=net.address))
+            self.add(LogNet(name=net.name, index=index, address=net.address))
             self.quote("sockets", text, line)
 
     def distances(self, text: str, line: int) -> None:
         """ "CUDA Dev 0, IP Interfaces : lo(SOC) eth0(PXB)" (2.3): names in NCCL's order."""
         if "IP Interfaces" in text and not any(n.network == "Socket" for n in self.nets.values()):
             for net in lists.distances(text.partition("IP Interfaces")[2]):
-                self._add(net)
+                self.add(net)
             self.quote("sockets", text, line)
 
     def sockets(self, text: str, line: int) -> None:
         if " Using" in text:
             for net in lists.sockets(text):
-                self._add(net)
+                self.add(net)
         elif match := _HCA.search(
             text
         ):  # "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'hsn0'"
             names = [net.name for net in self.nets.values() if net.network == "Socket"]
             if match[2] not in names:
-                self._add(LogNet(name=match[2], index=int(match[1]) if match[1] else None))
+                self.add(LogNet(name=match[2], index=int(match[1]) if match[1] else None))
         else:
             return
         self.quote("sockets", text, line)
 
-    def infiniband(self, text: str, line: int) -> None:
-        """ "NET/IB : Using …; OOB eth0:…", "No device found.", speeds, GPUDirect."""
-        if "No device found" in text or "No IP interface found" in text:
-            self.rdma = False
-            self.quote("no-rdma", text, line)
-        elif " Using" in text:
-            devices, _, meeting = text.partition("OOB ")
-            found = lists.rdma(devices)
-            for net in found:
-                self._add(net)
-            if found:
-                self.rdma = True
-                self.quote("rdma", text, line)
-            elif self.rdma is None:
-                self.rdma = False
-            for net in lists.sockets(meeting)[:1]:
-                self.oob = self.oob or net
-        elif "speed=" in text:
-            if match := _SPEED.search(text):
-                self.speeds.setdefault(match[1] or match[3], int(match[2] or match[4]))
-        elif "GPU Direct" in text:
-            self.gpu_direct(text, line)
-
-    def gpu_direct(self, text: str, line: int) -> None:
-        if (match := _GDR.search(text)) or (match := _GDR_OLD.search(text)):
-            name, told = match[2], match[1]
-        else:
-            return
-        if told in ("Enabled", "Disabled") and len(self.gdr_devices) < lists.MOST_DEVICES:
-            on = told == "Enabled"
-            self.gdr_devices[name] = self.gdr_devices.get(name, True) and on
-            self.quote("gdr" if on else "no-gdr", text, line)
-
     def using(self, text: str, line: int) -> None:
         """ "Using network Socket", 2.3 "Using internal Network Socket"; "Using non-device net
-        plugin version 0" says nothing."""
+        plugin version 0" says nothing. Each communicator has a network of its own; the first
+        counts, and Socket only where no other is used: it proves no fall back beside another."""
         text = text.replace("Using internal Network ", "Using network ", 1)
-        if text.startswith("Using network "):
-            self.network = text[len("Using network ") :].split(" comm 0x")[0].strip()[:60]
+        if not text.startswith("Using network "):
+            return
+        name = text[len("Using network ") :].split(" comm 0x")[0].strip()[:60]
+        if self.network is None or (self.network == "Socket" and name not in ("", "Socket")):
+            self.network = name
+            self.quotes.pop("network", None)
             self.quote("network", text, line)
-            if self.network not in _INTERNAL:
-                self.plugin, self.plugin_outcome = self.plugin or self.network, "used"
+        if name not in _INTERNAL:
+            self.plugin, self.plugin_outcome = self.plugin or name, "used"
 
     def assigned(self, text: str, line: int) -> None:
         """ "Assigned NET plugin Socket to comm" (2.27)."""
@@ -250,7 +217,7 @@ class Process:
             self.fabric.setdefault("degradedBw", "True")
             self.quote("degraded", text, line)
 
-    def _add(self, net: LogNet) -> None:
+    def add(self, net: LogNet) -> None:
         if len(self.nets) < 4 * lists.MOST_DEVICES:
             self.nets.setdefault(
                 (net.network, net.index, "" if net.index is not None else net.name), net
@@ -276,6 +243,7 @@ class Process:
             bootstrap=met[0] if met else None,
             bootstrap_candidates=met if len(met) > 1 else (),
             nets=tuple(self._with_speed(net) for net in self.nets.values()),
+            fused=tuple(self.fused.values()),
             oob=self.oob,
             network=self.network,
             rdma=self.rdma,
@@ -285,7 +253,7 @@ class Process:
             environment=self.environment,
             fabric=self.fabric,
             gdr_devices={
-                (named.get(int(name), name) if name.isdigit() else name): on
+                (named.get(int(name), name) if name.isdecimal() else name): on
                 for name, on in self.gdr_devices.items()
             },
             quotes=self.quotes,
@@ -314,9 +282,9 @@ TOPICS: dict[bytes, Topic] = {
     b"CUDA": Process.distances,
     b"NET/Socket": Process.sockets,
     b"NET/Socket:": Process.sockets,
-    b"NET/IB": Process.infiniband,
-    b"NET/IB:": Process.infiniband,
-    b"GPU": Process.gpu_direct,
+    b"NET/IB": rdma.infiniband,
+    b"NET/IB:": rdma.infiniband,
+    b"GPU": rdma.gpu_direct,
     b"Using": Process.using,
     b"Assigned": Process.assigned,
     b"NET/Plugin": Process.plugins,

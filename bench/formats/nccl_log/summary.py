@@ -65,7 +65,7 @@ def summary(notes: Notes, file: str, lines: int, nccl_lines: int) -> NcclLog:
         world_size=notes.world_size,
         events=_events(notes, file, places, ranks),
         events_left_out=notes.events.left_out,
-        missing=_missing(processes, communicators),
+        missing=_missing(processes, communicators, notes.events.left_out),
     )
 
 
@@ -177,9 +177,11 @@ def _communicator(notes: Notes, process: Process | None, device: int | None) -> 
 
 
 def _missing(
-    processes: tuple[LogProcess, ...], communicators: tuple[LogCommunicator, ...]
+    processes: tuple[LogProcess, ...],
+    communicators: tuple[LogCommunicator, ...],
+    events_left_out: int,
 ) -> tuple[str, ...]:
-    """What a whole log of NCCL_DEBUG=INFO would have."""
+    """What a whole log of NCCL_DEBUG=INFO would have, and what there was no room for."""
     lacks = []
     if not any(process.bootstrap or process.oob for process in processes):
         lacks.append("no bootstrap line")
@@ -192,4 +194,6 @@ def _missing(
     told = [group for group in communicators if group.ranks and group.members]
     if any(len(group.members) < (group.ranks or 0) for group in told):
         lacks.append("lines of some ranks only")
+    if events_left_out:
+        lacks.append(f"{events_left_out:,} warnings for which there is no room")
     return tuple(lacks)

@@ -30,16 +30,14 @@ def _edge(notes: Notes, stream: Stream, text: bytes, line: int) -> None:
         text, tail = edges.split_tail(text)
         if tail is not None:
             bundle = notes.groups.of_pointer(stream.process, stream.device, tail, line)
-            if b" via " in text:
+            if bundle is not None and b" via " in text:
                 notes.groups.keep(bundle, text, line)
             return
     bundle = notes.bundle_of(stream, line)
     if b" via " in text:
         notes.groups.keep(bundle, text, line)
     elif (ring := edges.order(text)) is not None:
-        channel, channels, ranks = ring
-        bundle.rings.setdefault(channel, ranks)
-        bundle.ring_channels = channels or bundle.ring_channels
+        bundle.ring(ring)
 
 
 def _comm(notes: Notes, stream: Stream, text: bytes, line: int) -> None:
@@ -71,7 +69,7 @@ def _tuning(notes: Notes, stream: Stream, text: bytes, line: int) -> None:
 
 def _timed(notes: Notes, stream: Stream, text: bytes, line: int) -> None:
     if stream.bundle is not None:
-        stream.bundle.timed(text.decode("utf-8", "replace"))
+        stream.bundle.timed(text.decode("utf-8", "replace"), line)
 
 
 def _bootstrap(notes: Notes, stream: Stream, text: bytes, line: int) -> None:
@@ -140,6 +138,6 @@ def learn(word: bytes) -> Handler | None:
         return _comm
     if word.isdigit():
         return _counts
-    if word.endswith(b":") and _COLLECTIVE.match(word):
+    if _COLLECTIVE.match(word):  # without the colon: "AllReduce [Symmetric]: 1048576 Bytes -> …"
         return _tuning
     return None

@@ -2,7 +2,7 @@
 
 In: tokens. Out: floats that give the printed digits back, and a TableTime. "4660.81" microseconds
 become the float nearest to 4660.81e-6, in one step. A half whose time or bandwidth is no finite
-number is none.
+number, or one of which no sum can be made, is none.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from bench.formats.nccl_tests.columns import HALF, ITERATIONS, Layout
 from bench.records import IterationTimes, TableTime
 
 _MAX_DIGITS = 20  # of a size: 2^64 has 20
+LARGEST = 1e300  # beyond lies what became infinite on the way
 # %.0le and %g of a whole number: what looks otherwise was cut.
 ERROR = re.compile(r"\d(?:\.\d{1,3})?e[+-]\d{2,3}\*?|-?nan|inf")
 _WRONG = re.compile(r"\d{1,15}|\d(?:\.\d{1,5})?e\+(?:0\d|1[0-7])")
@@ -59,7 +60,9 @@ def half_of(values: list[str], layout: Layout) -> TableTime | None:
         time_s, alg, bus = seconds(time, layout.power), float(algbw), float(busbw)
     except (ValueError, ArithmeticError):  # N/A; Decimal has exceptions of its own
         return None
-    if not (math.isfinite(time_s) and math.isfinite(alg) and math.isfinite(bus)):
+    if not all(
+        abs(value) < LARGEST for value in (time_s, alg, bus)
+    ):  # no comparison holds for nan
         return None
     wrong = error = None
     beyond = check.endswith("*")

@@ -168,7 +168,7 @@ def _row(given: Mapping[str, object]) -> TableRow | None:
         count=count,
         dtype=dtype,
         redop=redop if isinstance(redop, str) and redop else None,
-        root=int(root) if root.removeprefix("-").isdigit() and len(root) < 12 else None,
+        root=int(root) if root.removeprefix("-").isdecimal() and len(root) < 12 else None,
         out_of_place=_half(given, "out_of_place"),
         in_place=_half(given, "in_place"),
         labels=labels,

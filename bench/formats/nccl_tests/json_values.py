@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.formats.nccl_tests.cells import seconds
-
-_LARGEST = 1e300  # beyond lies what became infinite on the way
+from bench.formats.nccl_tests.cells import LARGEST, seconds
 
 
 def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < _LARGEST else None
+    return float(value) if abs(value) < LARGEST else None
 
 
 def whole(value: object) -> int | None:

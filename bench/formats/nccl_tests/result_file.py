@@ -94,7 +94,7 @@ def _typed(names: list[str], words: list[str]) -> dict[str, object]:
     record: dict[str, object] = {}
     for name, word in zip(names, words, strict=True):
         try:
-            record[name] = int(word) if word.isdigit() and len(word) < 20 else float(word)
+            record[name] = int(word) if word.isdecimal() and len(word) < 20 else float(word)
         except ValueError:
             record[name] = word
     return record
@@ -211,7 +211,7 @@ def _half(record: Mapping[str, object]) -> TableTime | None:
         return None
     wrong = record.get("#wrong", record.get("wrong"))
     if isinstance(wrong, str):
-        wrong = int(wrong) if wrong.isdigit() and len(wrong) < 20 else None
+        wrong = int(wrong) if wrong.isdecimal() and len(wrong) < 20 else None
     return TableTime(time_s=time_s, algbw_gbs=algbw, busbw_gbs=busbw, wrong=whole(wrong))
 
 

@@ -111,7 +111,7 @@ def _woven(draft: Draft) -> int:
     turns, before = 0, -1
     for _, text in draft.rows:
         word = text.split(None, 1)[0]
-        if not word.isdigit() or len(word) > _LONGEST_SIZE:
+        if not word.isdecimal() or len(word) > _LONGEST_SIZE:
             return 1
         size = int(word)
         if not size:  # sizes below one element a rank, which every table may begin with

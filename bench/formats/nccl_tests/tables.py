@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from bench.formats.nccl_tests import columns, rows
+from bench.formats.nccl_tests.cells import is_count
 from bench.formats.nccl_tests.columns import Layout
 from bench.formats.nccl_tests.commands import Command
 from bench.formats.nccl_tests.drafts import Draft
@@ -157,7 +158,7 @@ def _next_size(settings: dict[str, str], read: Sequence[TableRow]) -> int | None
     """The size that should have come next, where the settings tell a step and an end."""
     step, unit = settings.get("step", "").partition("(")[::2]
     most = settings.get("maxBytes reduced to", settings.get("maxBytes", ""))
-    if not (step.isdigit() and most.isdigit() and len(step) < 20 and len(most) < 20):
+    if not (is_count(step) and is_count(most)):
         return None
     last = max(row.size_bytes for row in read)
     following = last * int(step) if unit.startswith("factor") else last + int(step)

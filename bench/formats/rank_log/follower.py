@@ -154,6 +154,8 @@ class Follower:
             self.ended = None if not progress.ended(text) else (text.strip(), one.line.number)
         elif progress.ended(text):
             self.ended = text.strip(), one.line.number
+        elif self.ended and one.line.number not in ledger.hits and progress.goes_on(text):
+            self.ended = None
 
     def _hit(self, one: Said, stamp: Stamp | None) -> None:
         """A line with a word of a fault."""

@@ -1,8 +1,8 @@
 """How far a program says it is: steps, epochs, the end.
 
-In: the text of a line. Out: a RankStep, or the words of an ending. Known: "step 7/12",
-"step=48211", Megatron's "iteration 100/ 5000", tqdm's "224/13945 [25:36<…", Hugging Face's
-{'epoch': 0.34}. Steps are compared only with steps of the same word.
+In: the text of a line. Out: a RankStep, or whether it tells an end, or that the program goes on.
+Known: "step 7/12", "step=48211", Megatron's "iteration 100/ 5000", tqdm's "224/13945 [25:36<…",
+Hugging Face's {'epoch': 0.34}. Steps are compared only with steps of the same word.
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ _EPOCH = re.compile(
 _ENDED = re.compile(
     r"(?:training|train|fit|epoch(?: \d{1,6})?|run)\W{1,3}(?:is |has )?"
     r"(?:complete|finish|done|ended)"
-    r"|(?:finished|completed|done)\W{1,3}(?:training|epoch|all)|end of (?:training|epoch)"
-    r"|(?:^|[\s\]])done(?:[\s.!]|$)",
+    r"|(?:finished|completed|done)\W{1,3}(?:training|epoch|all)|end of (?:training|epoch)",
+    re.IGNORECASE,
+)
+# What comes behind an end and takes nothing of it back: a bare "done", cleaning up, a launcher.
+_FAREWELL = re.compile(
+    r"(?:^|[\s\]])done(?:[\s.!]|$)|\b(?:exit|destroy|clean|shut|clos(?:ing|ed))"
+    r"|bye\b|wandb|resource_tracker|NCCL INFO|^(?:srun|slurmstepd|mpirun|prterun)\b",
     re.IGNORECASE,
 )
 MOST_STEPS = 64  # the last of a stream: enough to see how two hosts' clocks differ
@@ -58,3 +63,8 @@ def step(text: str, number: int, seconds: float | None) -> RankStep | None:
 def ended(text: str) -> bool:
     """Whether a line says that an epoch or the whole program came to its end."""
     return _ENDED.search(text) is not None
+
+
+def goes_on(text: str) -> bool:
+    """Whether a line behind an end shows that the program does something else by now."""
+    return any(map(str.isalnum, text)) and _FAREWELL.search(text) is None

@@ -183,7 +183,7 @@ def of(text: str) -> tuple[Sign, SignRole] | None:
     if _QUOTED.search(text):
         return None
     if warned := _NCCL_WARN.search(text):
-        return _of_nccl(warned[1])
+        return _of_nccl(warned[1], text[: warned.start()])
     sign = first(text)
     if sign is None:
         return None
@@ -219,5 +219,5 @@ _NCCL_ROLES: dict[str, SignRole] = {
 }  # fmt: skip
 
 
-def _of_nccl(text: str) -> tuple[Sign, SignRole]:
-    return NCCL_WARNING, _NCCL_ROLES[events.role_of(text)]
+def _of_nccl(text: str, before: str) -> tuple[Sign, SignRole]:
+    return NCCL_WARNING, _NCCL_ROLES[events.role_of(text, before)]

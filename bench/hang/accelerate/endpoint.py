@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from bench.hang.accelerate import address_form as form
-from bench.hang.accelerate import values
+from bench.hang.accelerate import one_machine, values
 from bench.hang.accelerate.accusation import finding
 from bench.hang.accelerate.jobs import Job
 from bench.hang.accelerate.nodes import AGENTS, Node
@@ -61,7 +61,7 @@ def _address(job: Job, node: Node, setting: Setting | None, docket: Docket) -> N
     wrong = form.fault(text)
     if wrong:
         severity, why, kind = wrong
-        if kind == "loopback" and _shares_a_machine(job):
+        if kind == "loopback" and one_machine.is_shared(job):
             return
         if kind == "loopback" and node.rank == 0 and _others_reach(job, node):
             severity = "warning"  # machine 0 itself finds its own store there
@@ -246,14 +246,6 @@ def _machine_zero(job: Job) -> str | None:
 def _line_evidence(line: HostLine) -> Evidence:
     told = " ".join([*line.addresses, line.host])
     return Evidence(basis="claimed", text=f"{told} ({line.file}:{line.line})")
-
-
-def _shares_a_machine(job: Job) -> bool:
-    """Machines of the job that are one: their GPUs are named and are all different."""
-    lists = [str(setting.value) for node in job.nodes if (setting := node.get("gpu_ids"))]
-    named = [gpu.strip() for ids in lists for gpu in ids.split(",")]
-    apart = len(named) == len(set(named)) and all(gpu.isdecimal() for gpu in named)
-    return len(job.nodes) > 1 and len(lists) == len(job.nodes) and apart
 
 
 def _others_reach(job: Job, node: Node) -> bool:

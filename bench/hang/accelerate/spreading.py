@@ -92,7 +92,7 @@ def unspread(job: Job, node: Node, docket: Docket) -> bool:
     starter = command.starter
     if starter.name or (starter.batch_nodes or 0) < 2:
         return False
-    if node.machines is None:
+    if node.machines is None or _may_log_in(node):
         return False
     docket.add(
         finding(
@@ -115,3 +115,10 @@ def unspread(job: Job, node: Node, docket: Docket) -> bool:
         )
     )
     return True
+
+
+def _may_log_in(node: Node) -> bool:
+    """Whether a configuration that is not at hand may have DeepSpeed start the other machines."""
+    if not node.is_accelerate or node.complete:
+        return False
+    return node.kind is None or (node.kind == "DEEPSPEED" and node.deepspeed_launcher is None)

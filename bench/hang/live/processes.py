@@ -2,11 +2,13 @@
 
 In: process ids (a rank's or its launcher's), or none for all that may be looked at. Out: a Found
 per rank, with the variables it began with. A rank is the first process of its line that has a
-launcher's variable for the rank: its data loaders have inherited it.
+launcher's variable for the rank: its data loaders have inherited it. A launcher and the shells
+above it have inherited another one, of a node or a task.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +18,20 @@ from bench.hang.watch.sentry import RANKS
 from bench.records import BadInput
 
 MOST = 1024  # ranks of one host
+# A rank's variable alone may be somebody's own, or a batch script's, which has no step.
+NEEDED = {"RANK": "WORLD_SIZE", "SLURM_PROCID": "SLURM_STEP_ID"}
 JOB = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_ADDR", "MASTER_PORT")
 JOBS_SHOWN = 4
 
 
 @dataclass(frozen=True)
 class Found:
-    """A rank's process."""
+    """A rank's process. `by`: the variable that tells the rank."""
 
     rank: int
     pid: int
     variables: dict[str, str]
+    by: str = "RANK"
 
 
 def find(pids: Sequence[int]) -> list[Found]:
@@ -73,7 +78,9 @@ def _program(pid: int) -> str:
 
 
 def _every() -> list[int]:
-    return sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    """But for this process and those above it, which a scheduler may have numbered like a rank."""
+    pids = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    return sorted(pids - {os.getpid(), *proc.ancestors(os.getpid())})
 
 
 def _ranks(pids: Sequence[int], top: int | None = None) -> list[Found]:
@@ -81,7 +88,7 @@ def _ranks(pids: Sequence[int], top: int | None = None) -> list[Found]:
     for pid in pids:
         variables = proc.variables(pid)
         name = next((each for each in RANKS if variables.get(each, "").isdigit()), None)
-        launched = name is not None and (name != "RANK" or "WORLD_SIZE" in variables)
+        launched = name is not None and NEEDED.get(name, name) in variables
         if name is not None and launched:
             told[pid] = (name, int(variables[name]), variables)
     found = []
@@ -92,10 +99,28 @@ def _ranks(pids: Sequence[int], top: int | None = None) -> list[Found]:
             above = _of(parent)
         if above is not None and (above[0], above[1]) == (name, rank) and pid != top:
             continue  # a rank's own child
-        found.append(Found(rank, pid, variables))
-    launchers = {proc.parent(each.pid) for each in found}
-    ranks = [each for each in found if each.pid not in launchers]  # srun's variables, torchrun's
+        found.append(Found(rank, pid, variables, name))
+    ranks = _without_launchers(found)
     return sorted(ranks, key=lambda each: (each.rank, each.pid))[:MOST]
+
+
+def _without_launchers(found: Sequence[Found]) -> list[Found]:
+    """Without shells and launchers: those above a rank, with a number that they inherited."""
+    by_pid = {each.pid: each for each in found}
+    out = set()
+    for each in found:
+        above = [by_pid[pid] for pid in proc.ancestors(each.pid) if pid in by_pid]
+        if any(_is_child(each, one) for one in above):
+            out.add(each.pid)
+        else:
+            out |= {one.pid for one in above}
+    return [each for each in found if each.pid not in out]
+
+
+def _is_child(each: Found, above: Found) -> bool:
+    """Whether it has the number of the rank above it, or has lost that one's variable."""
+    lost = RANKS.index(above.by) < RANKS.index(each.by)
+    return lost or (above.by, above.rank) == (each.by, each.rank)
 
 
 def _of(pid: int) -> tuple[str, int, dict[str, str]] | None:

@@ -81,10 +81,10 @@ class Harvest:
         """All of it into the folder, over what an earlier call wrote."""
         dumps = self._folder / DUMPS
         for (rank, recorder), (_, form, data) in sorted(self._dumps.items()):
+            replace(dumps / f"asked_{recorder}_rank_{rank}.{form}", data)
             for other in FORMS:
                 if other != form:
                     (dumps / f"asked_{recorder}_rank_{rank}.{other}").unlink(missing_ok=True)
-            replace(dumps / f"asked_{recorder}_rank_{rank}.{form}", data)
         if self._stacks:
             text = "".join(
                 f"=== Rank {rank} ===\n{text.rstrip()}\n\n"

@@ -9,7 +9,7 @@ handles that.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ BY_SIGNAL_S = 1.5
 SILENT_S = 3.0  # asked every second, a rank has let three questions pass
 STOPPED = ("T", "t")
 RECORDERS = ("gloo", "nccl")
+OWN = "RANK"  # what a launcher sets for each rank; the other variables are inherited
 LIVE = ".live"  # of the run's folder: what only a running job needs
 
 
@@ -78,11 +79,28 @@ class Muster:
         return False
 
     def _joined(self, rank: int, line: Line, now_s: float) -> None:
+        if line.by == OWN:
+            self._leave_out(rank, proc.ancestors(line.pid))
         if rank in self.lines:  # the launcher has started it anew
             self.harvest.restart([rank])
         self.harvest.processes.pop(rank, None)
         self.lines[rank] = line
         self.standing.joined(rank, now_s)
+
+    def _leave_out(self, rank: int, above: Sequence[int]) -> None:
+        """Processes above a rank that have another number, by what they inherited, start ranks."""
+        for other, line in list(self.lines.items()):
+            if line.pid in above and line.by != OWN and other != rank:
+                del self.lines[other]
+                self.standing.left(other)
+                self.harvest.restart([other])
+                self.harvest.processes.pop(other, None)
+                self._expect_no_more(other)
+
+    def _expect_no_more(self, rank: int) -> None:
+        if self._round is not None:
+            for left in (self._round.told, self._round.dumps, self._round.stacks):
+                left.discard(rank)
 
     def _answer(self, rank: int, told: Told) -> None:
         number = told.fields.get("id")
@@ -108,9 +126,7 @@ class Muster:
     def _gone(self, rank: int, now_s: float) -> bool:
         self._end(rank, now_s, farewell=False)
         self.standing.ended(rank)
-        if self._round is not None:
-            for left in (self._round.told, self._round.dumps, self._round.stacks):
-                left.discard(rank)
+        self._expect_no_more(rank)
         process = self.harvest.processes[rank]
         return not process.farewell or bool(process.exit_code or process.signal)
 

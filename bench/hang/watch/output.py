@@ -20,10 +20,46 @@ Writer = Callable[[bytes], None]
 _RANK_FILE = re.compile(r"(stdout|stderr)\.log")
 
 
+class Copy:
+    """A file of what has passed. A disk that takes no more ends the copy and nothing else; `lost`
+    hears of it once."""
+
+    def __init__(self, path: Path, lost: Callable[[OSError], None]) -> None:
+        self._lost = lost
+        self._file: IO[bytes] | None = None
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            lost(error)
+
+    def __enter__(self) -> Copy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view and self._file is not None:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            self._close()
+            self._lost(error)
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        try:
+            if file is not None:
+                file.close()
+        except OSError as error:  # a network's disk may say only now that it was full
+            self._lost(error)
+
+
 class Pipe:
     """One stream of the launcher: what it carries, it also writes to `copy`."""
 
-    def __init__(self, source: IO[bytes], copy: IO[bytes], write: Writer) -> None:
+    def __init__(self, source: IO[bytes], copy: Copy, write: Writer) -> None:
         self.descriptor = source.fileno()
         os.set_blocking(self.descriptor, False)
         self._copy, self._write = copy, write
@@ -41,7 +77,6 @@ class Pipe:
                 self.open = False
                 return
             self._copy.write(data)
-            self._copy.flush()
             self._write(data)
 
 
@@ -65,7 +100,11 @@ class Tails:
                 continue
         for path, stream in self._streams.items():
             for _ in range(CHUNKS):
-                if not (data := stream.read(CHUNK_BYTES)):
+                try:
+                    data = stream.read(CHUNK_BYTES)
+                except OSError:
+                    break  # a network's disk that is away
+                if not data:
                     break
                 self._writers[path.stem](data)
 
@@ -82,7 +121,7 @@ class Tails:
                         continue
                     for name in ("stdout", "stderr"):
                         path = rank / f"{name}.log"
-                        if path not in self._streams and path.exists():
+                        if path not in self._streams:
                             yield path
 
 

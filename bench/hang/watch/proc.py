@@ -50,6 +50,21 @@ def parent(pid: int) -> int:
     return int(fields[1]) if len(fields) > 1 else 0
 
 
+def user(pid: int) -> int:
+    """Its user's number, by which it makes files; -1 where it is gone."""
+    status = _word(Path(f"/proc/{pid}/status"))
+    found = re.search(r"^Uid:(?:\s+\d+){3}\s+(\d+)", status, re.MULTILINE)
+    return int(found[1]) if found else -1
+
+
+def ancestors(pid: int) -> tuple[int, ...]:
+    """Its parent, the parent's parent and so on, as far as they can be seen."""
+    found: list[int] = []
+    while (pid := parent(pid)) > 0 and pid not in found:
+        found.append(pid)
+    return tuple(found)
+
+
 def children(pid: int) -> list[int]:
     """Its children and theirs, parents first."""
     found, left = [], [pid]

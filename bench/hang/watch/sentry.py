@@ -23,6 +23,12 @@ FOLDER = "FABRIC_BENCH_WATCH_DIR"
 MARK = "FABRIC_BENCH_WATCHED"  # "variable:pid" of the rank that stands in for its children
 # Who starts ranks, and the variables it says so with; the first that is there is the rank's.
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+# Programs and modules that start ranks: a number that they inherit is a node's or a task's.
+LAUNCHERS = (b"torchrun", b"accelerate", b"deepspeed")
+LAUNCHER_MODULES = (
+    b"torch.distributed.run", b"torch.distributed.launch", b"accelerate.commands.launch",
+    b"accelerate.commands.accelerate_cli", b"deepspeed.launcher.launch",
+)  # fmt: skip
 CONNECT_S, GOODBYE_S = 2.0, 2.0
 ANSWER_S = 10.0  # at a rank's end, for an answer that is being given: the first stacks take 0.9 s
 ORPHAN_LOOKS, ORPHAN_S = 120, 0.5  # a launcher that is asked to end takes up to half a minute
@@ -47,6 +53,23 @@ def chain() -> None:
     spec.loader.exec_module(module)
 
 
+def launches() -> bool:
+    """Whether this process is torchrun or the like: not a rank, whatever it has inherited."""
+    try:
+        with open("/proc/self/cmdline", "rb") as stream:  # noqa: PTH123 - as in `chain`
+            words = stream.read(1 << 16).split(b"\0")
+    except OSError:
+        return False
+    before = b""
+    for word in words[1:]:
+        if before == b"-m":
+            return word in LAUNCHER_MODULES
+        if not word.startswith(b"-") and before not in (b"-X", b"-W"):
+            return word.rpartition(b"/")[2] in LAUNCHERS
+        before = word
+    return False
+
+
 def post() -> None:
     """Take up the post, if this process is a rank and nobody above it stands there already."""
     address = os.environ.get(ADDRESS)
@@ -56,6 +79,8 @@ def post() -> None:
     who, _, pid = os.environ.get(MARK, "").partition(":")
     if who == variable and pid != str(os.getpid()):
         return  # a data loader or another child of a rank, which has its variables
+    if launches():
+        return  # its ranks say hello themselves
     import socket
 
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -111,6 +111,10 @@ class Standing:
         if rank in self.places:
             self.places[rank].ended = True
 
+    def left(self, rank: int) -> None:
+        """It is no rank."""
+        self.places.pop(rank, None)
+
     @property
     def living(self) -> list[Place]:
         return [place for _, place in sorted(self.places.items()) if not place.ended]

@@ -40,6 +40,7 @@ class Line:
     def __init__(self, link: socket.socket, pid: int) -> None:
         self.link, self.pid = link, pid
         self.rank, self.host, self.signal = -1, "", 0
+        self.by = ""  # the variable that tells the rank
         self.variables: dict[str, str] = {}
         self.open = True
         self._buffer = bytearray()
@@ -98,6 +99,7 @@ class Line:
             self.rank = _number(fields.get("rank"), -1)
             self.host = str(fields.get("host", ""))[:256]
             self.signal = _number(fields.get("signal"), 0)
+            self.by = str(fields.get("by", ""))[:64]
             told = fields.get("variables")
             self.variables = (
                 {str(k): str(v)[:64] for k, v in told.items()} if isinstance(told, dict) else {}

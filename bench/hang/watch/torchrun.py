@@ -7,6 +7,7 @@ Source: torch/distributed/run.py (get_args_parser), `torchrun --help` of 2.6 to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -25,6 +26,23 @@ OWN = (
 )
 FILTER = ("--local-ranks-filter", "--local_ranks_filter")
 BOTH = "3"  # stdout and stderr
+_OF_NUMACTL = (
+    "-i", "-m", "-N", "-C", "-p", "-P", "--interleave", "--membind", "--cpunodebind",
+    "--physcpubind", "--preferred", "--preferred-many",
+)  # fmt: skip
+# Programs that run the words behind their own, with options whose value is a word of its own.
+_WRAPPERS: Mapping[str, Sequence[str]] = {
+    "env": ("-u", "--unset", "-C", "--chdir"),
+    "nice": ("-n", "--adjustment"),
+    "nohup": (),
+    "numactl": _OF_NUMACTL,
+    "stdbuf": ("-i", "-o", "-e"),
+    "taskset": (),
+    "timeout": ("-s", "--signal", "-k", "--kill-after"),
+}
+# Such a program's own words: an option, NAME=value, a number, a list, a mask or a duration.
+_OPTION = re.compile(r"-.*|[A-Za-z_]\w*=.*|[\d.,:-]+[smhd]?|0x[\da-fA-F,]+", re.DOTALL)
+_OF_PYTHON = re.compile(r"(?!-[a-zA-Z]*[mc])-.+", re.DOTALL)  # behind -m and -c stands a program
 _OWN_VARIABLES = ("PET_TEE", "PET_REDIRECTS", "PET_LOG_DIR")
 
 
@@ -58,16 +76,28 @@ def _first_option(argv: Sequence[str]) -> int | None:
     for at, word in enumerate(argv):
         if word in MODULES and at and argv[at - 1] == "-m":
             return at + 1
-        if PurePath(word).name == "torchrun" and _interprets(argv[:at]):
+        if PurePath(word).name == "torchrun" and _runs_next(argv[:at]):
             return at + 1
     return None
 
 
-def _interprets(before: Sequence[str]) -> bool:
+def _runs_next(before: Sequence[str]) -> bool:
     """Whether what stands before runs the next word as a program: env, nice, python …"""
-    names = {"env", "nice", "numactl", "taskset", "stdbuf", "timeout", "exec", "nohup"}
-    first = PurePath(before[0]).name
-    return first in names or first.startswith("python")
+    program = last = ""
+    for word in before:
+        name, last = PurePath(word).name, word if last not in _valued(program) else ""
+        if not last:
+            continue  # the value of the option before it
+        of_python = program not in ("", *_WRAPPERS)
+        if not of_python and (name in _WRAPPERS or name.startswith("python")):
+            program = name
+        elif not program or not (_OF_PYTHON if of_python else _OPTION).fullmatch(word):
+            return False
+    return bool(program)
+
+
+def _valued(program: str) -> Sequence[str]:
+    return _WRAPPERS.get(program, ("-W", "-X"))
 
 
 def _options(argv: Sequence[str]) -> list[str]:

@@ -1,8 +1,7 @@
 """Kinds of faults that NCCL's warnings name, what each means, and what mends it.
 
 In: the text of a warning. Out: a Kind; None for a message that no kind knows. Meanings after
-NVIDIA's troubleshooting pages, maintainers' answers (nccl issues 210, 224, 902) and the verbs
-manual's list of completion states.
+NVIDIA's troubleshooting pages and maintainers' answers (nccl issues 210, 224, 902).
 """
 
 from __future__ import annotations
@@ -11,27 +10,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.judge.foreign import rdma_faults
 from bench.records import LogEvent
 
 _SIZE = re.compile(r"size (\d{4,15})|to (\d{4,15}) bytes")
-_STATUS = re.compile(r"(?:with error |status=(?:\w{1,40}\()?|status )(\d{1,3})")
-_VENDOR = re.compile(r"vendor[ _]err[ =](\d{1,4})")
 DOCKER_SHM_BYTES = 64 << 20  # what docker run gives without --shm-size
-
-# enum ibv_wc_status, rdma-core's verbs.h
-COMPLETIONS = {
-    1: ("IBV_WC_LOC_LEN_ERR", "a message is larger than the receiver can take (MTU, sizes)"),
-    2: ("IBV_WC_LOC_QP_OP_ERR", "the local queue pair failed"),
-    4: ("IBV_WC_LOC_PROT_ERR", "the local buffer is not registered for this access"),
-    5: ("IBV_WC_WR_FLUSH_ERR", "the queue pair had failed before"),
-    9: ("IBV_WC_REM_INV_REQ_ERR", "the other end refused the request"),
-    10: ("IBV_WC_REM_ACCESS_ERR", "the other end's buffer is not registered for this access"),
-    11: ("IBV_WC_REM_OP_ERR", "the other end failed"),
-    12: ("IBV_WC_RETRY_EXC_ERR", "the other NIC never answered (retry exceeded)"),
-    13: ("IBV_WC_RNR_RETRY_EXC_ERR", "the other end was never ready to receive"),
-}
-RETRY_EXCEEDED = 12
-VENDOR_TIMEOUT = 129
 
 
 @dataclass(frozen=True)
@@ -60,35 +43,6 @@ def _shm(event: LogEvent) -> str:
         f"{text}: each connection needs a segment of {size} bytes, and of Docker's 64 MiB "
         f"{DOCKER_SHM_BYTES // size} fit"
     )
-
-
-def _status(event: LogEvent) -> int:
-    match = _STATUS.search(event.text)
-    return int(match[1]) if match else 0
-
-
-def _after_completion(event: LogEvent) -> str:
-    if _status(event) == RETRY_EXCEEDED:
-        return (
-            "export NCCL_IB_GID_INDEX='3'   # RoCE: the v2 GID of IPv4, see show_gids; on "
-            "InfiniBand ibdiagnet and the link's error counters"
-        )
-    return "ibv_devinfo -v   # on both hosts: active_mtu, firmware; sudo dmesg | grep mlx5"
-
-
-def _completion(event: LogEvent) -> str:
-    vendor, number = _VENDOR.search(event.text), _status(event)
-    if number not in COMPLETIONS:
-        return "an RDMA operation failed"
-    name, means = COMPLETIONS[number]
-    timeout = ", vendor error 129 is its timeout" if vendor and vendor[1] == "129" else ""
-    advice = ""
-    if number == RETRY_EXCEEDED:
-        advice = (
-            "; right after the start the two NICs cannot reach each other (on RoCE the default "
-            "GID may not be routed), later it is a lossy or broken link"
-        )
-    return f"status {number} is {name}, {means}{timeout}{advice}"
 
 
 KINDS = (
@@ -154,6 +108,12 @@ KINDS = (
         "ip -br addr   # then export NCCL_SOCKET_IFNAME='=NAME'",
     ),
     Kind(
+        "rdma-connection",
+        ("ibv_modify_qp failed", "ibv_query_gid", "RTR failed"),
+        rdma_faults.of_queue_pair,
+        rdma_faults.after_queue_pair,
+    ),
+    Kind(
         "connection",
         ("Connect to ", "Call to connect", "connect to ", "No route to host",
          "exceeded error retry count", "retry count exceeded"),
@@ -170,8 +130,8 @@ KINDS = (
     Kind(
         "rdma-error",
         ("Got completion", "Got async event", "async fatal event", "Got non-fatal async event"),
-        _completion,
-        _after_completion,
+        rdma_faults.of_completion,
+        rdma_faults.after_completion,
     ),
     Kind(
         "rdma-memory",
@@ -180,12 +140,6 @@ KINDS = (
         "memory could not be registered with the NIC: the limit of locked memory, or GPUDirect "
         "without its module",
         "ulimit -l unlimited   # docker run --ulimit memlock=-1; lsmod | grep nvidia_peermem",
-    ),
-    Kind(
-        "rdma-connection",
-        ("ibv_modify_qp failed", "ibv_query_gid", "RTR failed"),
-        "two RDMA devices could not be joined: other link layer, GID or partition",
-        "show_gids; export NCCL_IB_GID_INDEX='3'   # alike on all hosts",
     ),
     Kind(
         "oom",

@@ -19,6 +19,8 @@ NEAR = ("PIX", "PXB")
 LEAST_VOTES = 2
 # V100s without switches join some pairs by one link and others by two; later meshes are even.
 LEAST_EVEN = 4
+MOST_BRIDGED = 4  # cards that one bridge joins (H200 NVL)
+WHOLE_CUBE = 8  # GPUs of a cube mesh; a container that sees fewer does not see all links
 
 
 class Matrix:
@@ -69,14 +71,26 @@ class Matrix:
 
     def lacking(self) -> dict[str, tuple[int, int, int]]:
         """GPU -> (its NVLinks, what most others have, how many those are): in a mesh the links
-        to each peer, else the sum over peers (a cube mesh gives every GPU as many)."""
+        to each peer, else the sum over peers (a cube mesh gives every GPU as many). A GPU without
+        any may be a card without a bridge, unless the others are more than bridges join."""
         if not self.complete or len(self.record.gpus) < 3:
             return {}
         counts = self._counts()
         usual, votes = Counter(counts.values()).most_common(1)[0]
         if votes < LEAST_VOTES or votes * 2 <= len(counts) or not usual:
             return {}
-        return {gpu: (has, usual, votes) for gpu, has in counts.items() if has < usual}
+        even = usual >= LEAST_EVEN if self.meshed else len(counts) >= WHOLE_CUBE
+        return {
+            gpu: (has, usual, votes)
+            for gpu, has in counts.items()
+            if has < usual and (even if has else self._meshed_but(gpu))
+        }
+
+    def _meshed_but(self, gpu: str) -> bool:
+        """Whether all others reach each other by NVLink, and are too many for a bridge."""
+        pairs = [link for pair, link in self.pairs.items() if gpu not in pair]
+        number = len(self.record.gpus) - 1
+        return number > MOST_BRIDGED and all(link.kind == "NV" for link in pairs)
 
     def _counts(self) -> dict[str, int]:
         links: dict[str, list[int]] = {gpu: [] for gpu in self.record.gpus}

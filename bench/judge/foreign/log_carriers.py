@@ -9,24 +9,16 @@ several hosts gets a warning where a plugin failed in it: within one host no net
 from __future__ import annotations
 
 from bench.judge.docket import Docket
-from bench.judge.foreign import addresses
+from bench.judge.foreign import addresses, unused_rdma
 from bench.judge.foreign.addresses import named
 from bench.judge.foreign.log_jobs import Job, Told
 from bench.judge.foreign.log_sockets import socket_edges
-from bench.judge.foreign.log_words import (
-    event_line,
-    line_of,
-    setting_of,
-)
+from bench.judge.foreign.log_words import event_line, line_of, setting_of
+from bench.judge.foreign.unused_rdma import CLOSED, IPOIB, MAYBE, NO_DEVICE
 from bench.judge.words import listed
-from bench.records import Dossier, Evidence, Finding, LogEvent, Severity, Where
+from bench.records import Dossier, Evidence, Finding, Severity, Where
 
 SHOWN = 4
-# Names of GPUs whose systems are sold with a fast port beside each: NVLink boards and their like.
-WITH_RDMA = ("SXM", "HBM3", "H200", "B200", "B300", "GB200", "MI250X", "MI300", "MI325", "H20")
-MAYBE = "hosts of"
-NOT_OPENED, CLOSED = "Unable to open device", "cannot be opened"
-IPOIB = "InfiniBand ports used as IP interfaces"
 
 
 def judge(job: Job, dossier: Dossier, docket: Docket) -> None:
@@ -41,7 +33,13 @@ def _fallback(job: Job, dossier: Dossier, docket: Docket) -> None:
         _tcp_provider(job, docket)
         return
     told, why, lines = next(
-        ((t, *reason) for t in over if (reason := _reason(job, t, dossier))), (None, "", ())
+        (
+            (t, *reason)
+            for look in (unused_rdma.at_hand, unused_rdma.without_device)
+            for t in over
+            if (reason := look(job, t, dossier))
+        ),
+        (None, "", ()),
     )
     if told is None:
         return
@@ -81,7 +79,7 @@ def _fallback(job: Job, dossier: Dossier, docket: Docket) -> None:
                 *_edges_told(job),
                 *setting_of(told),
             ),
-            remedy=_remedy(told, off),
+            remedy=_remedy(told, off, why),
             confidence="asked",
         )
     )
@@ -99,6 +97,8 @@ def _severity(job: Job, told: Told, why: str, off: str | None) -> Severity | Non
         # Images of one vendor load their plugin everywhere: without devices it says nothing.
         told_apart = told.process.plugin_outcome == "loaded" or IPOIB in why
         return "info" if told_apart else None
+    if NO_DEVICE in why:
+        return "info"  # images of one vendor load their plugin everywhere
     if off:
         return "warning" if IPOIB in why or told.process.rdma is True else "info"
     return "warning" if why.startswith(MAYBE) else "degraded"
@@ -109,74 +109,6 @@ def _sockets_carry(job: Job, told: Told) -> bool:
     if told.process.network is not None:
         return told.process.network == "Socket"
     return any(e.host == told.process.host for _, e, _ in socket_edges(job))
-
-
-Reason = tuple[str, tuple[Evidence, ...]]
-
-
-def _reason(job: Job, told: Told, dossier: Dossier) -> Reason | None:
-    """What was there and is not used, with the line that says so."""
-    process = told.process
-    name = process.plugin or "the network plugin"
-    if process.plugin_outcome == "failed":
-        return f"the plugin {name} was loaded but failed", line_of(told, "plugin-failed", "plugin")
-    if process.plugin_outcome == "not-found" and process.plugin_wanted:
-        return f"the plugin that is asked for, {name}, was not found", line_of(told, "plugin")
-    if process.plugin_outcome == "loaded":
-        return f"the plugin {name} was loaded but is not used", line_of(told, "plugin", "network")
-    nets = job.socket_nets(process.host)
-    fast = [net.name for net in nets if addresses.is_slingshot(net.name)]
-    if fast:
-        library = f" ({process.plugin} was not found)" if process.plugin_outcome else ""
-        return (
-            f"{listed(fast)} are Slingshot ports, which need the libfabric plugin{library}",
-            line_of(told, "plugin"),
-        )
-    infiniband = [net.name for net in nets if addresses.is_ipoib(net.name)]
-    if infiniband and process.rdma is not True:
-        return f"{listed(infiniband)} {'are' if len(infiniband) > 1 else 'is one of'} {IPOIB}", ()
-    if process.rdma is True:
-        return "NET/IB found RDMA devices", line_of(told, "rdma")
-    wanted = process.environment.get("NCCL_IB_HCA")
-    if wanted and process.rdma is False:
-        return f"NCCL_IB_HCA={wanted} leaves no RDMA device", line_of(told, "no-rdma")
-    shut = _not_opened(job, told)
-    if shut:
-        return f"{shut.text.rpartition(' ')[2]} {CLOSED}", (event_line(shut),)
-    active = _ports(dossier, process.host)
-    if active:
-        return f"{listed(active)} are active RDMA ports", ()
-    names = _fast_gpus(dossier, job)
-    if names and process.rdma is False:
-        return f"{MAYBE} {listed(names)} usually do, and NET/IB found no device", ()
-    users = [t for t in job.told if t.process.network not in (None, "Socket")]
-    if users:
-        other = users[0]
-        who = f"{other.process.host} uses {other.process.network}"
-        return f"{who} in the same job", line_of(other, "network")
-    return None
-
-
-def _not_opened(job: Job, told: Told) -> LogEvent | None:
-    """A device that the driver lists and the process may not use, as in a container."""
-    own = (told.process.host or None, told.process.pid or None)
-    return next(
-        (e for e in job.events if NOT_OPENED in e.text and (e.host, e.pid) == own),
-        None,
-    )
-
-
-def _fast_gpus(dossier: Dossier, job: Job) -> list[str]:
-    """GPUs of a table in the same file that come in systems with an RDMA port for each."""
-    files = {log.file for log in job.logs}
-    names = dict.fromkeys(
-        device.name
-        for table in dossier.tables
-        if table.file in files and len(table.hosts) > 1
-        for device in table.devices
-        if device.name
-    )
-    return [name for name in names if any(word in name for word in WITH_RDMA)]
 
 
 def _tcp_provider(job: Job, docket: Docket) -> None:
@@ -201,14 +133,6 @@ def _tcp_provider(job: Job, docket: Docket) -> None:
             )
         )
         return
-
-
-def _ports(dossier: Dossier, host: str) -> list[str]:
-    """Active RDMA ports of this host, or of the only host whose ports are at hand."""
-    own = [ports for ports in dossier.ports if ports.host == host]
-    for ports in own or (dossier.ports if len(dossier.ports) == 1 else ()):
-        return [f"{p.device}:{p.port}" for p in ports.ports if p.state in ("ACTIVE", None)]
-    return []
 
 
 def _switched_off(told: Told) -> str | None:
@@ -258,10 +182,12 @@ def _edges_told(job: Job) -> tuple[Evidence, ...]:
     return (Evidence(basis="asked", text=f"channels go via {told}"),)
 
 
-def _remedy(told: Told, off: str | None) -> str:
+def _remedy(told: Told, off: str | None, why: str) -> str:
     process = told.process
     if off:
         return f"unset {off.partition('=')[0]}   # if RDMA is meant to carry the data"
+    if NO_DEVICE in why:
+        return "ls /sys/class/infiniband   # on the host, and in the job's container"
     plugin = (process.plugin or "").lower()
     if process.flavour == "rccl" or any(addresses.is_slingshot(net.name) for net in process.nets):
         return (

@@ -22,8 +22,8 @@ OFTEN = 3  # a retry or two is a peer that starts late
 # These end a job wherever they are said; others do where a return trace or an abort follows.
 FATAL = (
     "shm-full", "version-mismatch", "duplicate-gpu", "address-family", "settings-differ",
-    "no-interface", "no-network", "rank-count", "connection", "rdma-error", "rdma-memory", "oom",
-    "proxy", "nvlink-fabric",
+    "no-interface", "no-network", "rank-count", "connection", "rdma-connection", "rdma-error",
+    "rdma-memory", "oom", "proxy", "nvlink-fabric",
 )  # fmt: skip
 EXPLAINED_BY = {
     "connection": (
@@ -41,7 +41,7 @@ EXPLAINED_BY = {
 }  # fmt: skip
 # Proven by other files than the log, or in another run of the same job.
 ELSEWHERE = ("setting-not-exported", "mtu-mismatch", "hca-set-differs")
-CONNECTING = ("proxy", "connection", "settings-differ")
+CONNECTING = ("proxy", "connection", "rdma-connection", "settings-differ")
 
 
 def judge(job: Job, docket: Docket) -> None:

@@ -99,7 +99,7 @@ Local = tuple[NcclLog, LogEdge]
 
 
 def _ways(job: Job, dossier: Dossier, docket: Docket) -> None:
-    local = [pair for log, group in job.communicators for pair in _local(log, group)]
+    local = [pair for log, group in job.communicators for pair in _local(job, log, group)]
     slow = [(log, e) for log, e in local if e.transport in ("SHM", "NET")]
     if not slow:
         return
@@ -201,18 +201,13 @@ def _over_network(local: list[Local], wishes: list[str], docket: Docket) -> bool
     return True
 
 
-def _local(log: NcclLog, group: LogCommunicator) -> list[Local]:
+def _local(job: Job, log: NcclLog, group: LogCommunicator) -> list[Local]:
     """Edges between two GPUs of one host. P2P and SHM are such by nature."""
-    hosts = {member.rank: member.host for member in group.members}
     return [
         (log, edge)
         for edge in group.edges
         if edge.transport in ("P2P", "SHM")
-        or (
-            edge.transport == "NET"
-            and hosts.get(edge.source) is not None
-            and hosts.get(edge.source) == hosts.get(edge.destination)
-        )
+        or (edge.transport == "NET" and job.both_here(group, edge))
     ]
 
 

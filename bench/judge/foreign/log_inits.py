@@ -2,8 +2,9 @@
 
 In: a Job (one run's logs). Out: hang-init, not-determinable. Every "Init START" needs an "Init
 COMPLETE" of equal commId and rank. Where others of the communicator completed, the missing one
-hangs; where none did, the log may as well be cut, so that is a remark. A rank that says what
-failed is another judge's. Waiting for late ranks is no fault of the network and only told.
+hangs; where none did, or the log ends among these lines, it may as well be cut, so that is a
+remark. A table of results proves that no rank hung. A rank that says what failed is another
+judge's. Waiting for late ranks is no fault of the network and only told.
 """
 
 from __future__ import annotations
@@ -11,9 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.judge.docket import Docket
+from bench.judge.foreign import log_ends
 from bench.judge.foreign.log_jobs import Job
 from bench.judge.words import listed
-from bench.records import Evidence, Finding, LogCommunicator, LogMember, NcclLog, Where
+from bench.records import (
+    Dossier,
+    Evidence,
+    Finding,
+    LogCommunicator,
+    LogMember,
+    NcclLog,
+    Where,
+)
 
 SHOWN = 4
 # Waits below are a slow file system or an import; a minute is a rank that started late.
@@ -25,14 +35,14 @@ HANDLES = ("UDS", "shareable buffer", "shareable handle", "Imported", "cuMem")
 Member = tuple[NcclLog, LogMember]
 
 
-def judge(job: Job, docket: Docket) -> None:
+def judge(job: Job, dossier: Dossier, docket: Docket) -> None:
     """One finding for the first communicator that lacks ranks; further ones as evidence."""
     open_ = [
         (group, missing, done)
         for group, missing, done in _groups(job)
-        if missing and not _explained(job, missing)
+        if missing and not _explained(job, missing) and not log_ends.worked(job, dossier, group)
     ]
-    certain = [entry for entry in open_ if entry[2]]
+    certain = [entry for entry in open_ if entry[2] and not _cut(job, *entry[:2])]
     stale = next((found for entry in open_ if (found := _stale(job, *entry[:2]))), None)
     if certain:
         _add(job, docket, certain)
@@ -72,6 +82,12 @@ def _groups(job: Job) -> Iterator[tuple[LogCommunicator, list[Member], int]]:
         members = [m for (name, _), m in job.members.items() if name == group.id]
         missing = [m for m in members if m[1].started and not m[1].completed]
         yield group, missing, sum(m.completed for _, m in members)
+
+
+def _cut(job: Job, group: LogCommunicator, missing: list[Member]) -> bool:
+    """Whether a longer log might hold the missing lines. Last words on handles say otherwise."""
+    known = any(word in (m.last_line or "") for _, m in missing for word in HANDLES)
+    return not known and log_ends.may_be_cut(job, group, missing)
 
 
 def _explained(job: Job, missing: list[Member]) -> bool:
@@ -206,18 +222,24 @@ def _aborted(job: Job, docket: Docket) -> None:
 def _add_unsure(
     job: Job, docket: Docket, entry: tuple[LogCommunicator, list[Member], int]
 ) -> None:
-    group, missing, _ = entry
+    group, missing, done = entry
     log, member = missing[0]
-    ranks = group.ranks or len(missing)
-    silent = ranks - len(missing)
+    ranks = group.ranks or done + len(missing)
+    silent = ranks - len(missing) - done
     lacking = f"; of {silent} rank{'s' * (silent > 1)} the log has no START" if silent else ""
+    so_far = (
+        f"{done} of {ranks} ranks completed, {listed(_who(m) for _, m in missing)} started and "
+        "did not"
+        if done
+        else f"{len(missing)} of {ranks} ranks started and none completed"
+    )
     several = len({m.host for _, m in missing}) > 1 or len(missing) > 1
     docket.add(
         Finding(
             code="hang-init",
             severity="warning" if several and job.failed_connections else "info",
-            summary=f"Communicator {group.id}: {len(missing)} of {ranks} ranks started and none "
-            f"completed{lacking}. Either they wait for each other, or the log was cut here.",
+            summary=f"Communicator {group.id}: {so_far}{lacking}. Either they wait for each "
+            "other, or the log was cut here.",
             where=Where(
                 host=member.host if len(missing) == 1 else None,
                 rank=member.rank if len(missing) == 1 else None,

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 
+from bench.judge.foreign import log_hosts
 from bench.judge.foreign.addresses import Net, is_loopback
 from bench.records import (
     LogCommunicator,
@@ -25,6 +26,7 @@ ROLES = {"fault": 0, "retry": 1, "consequence": 2, "remark": 3}
 CONNECTION = re.compile(
     r"[Cc]onnect(?:ing)? to |Call to connect |connect to address|no route to host", re.IGNORECASE
 )
+VERBS = "ibv_"  # of ibv_modify_qp and its like
 _PEER = re.compile(r"(?:[Cc]onnect to|peer|from) ([0-9A-Fa-f:.]{3,45}(?:%[\w.-]{1,32})?)<\d{1,5}>")
 
 
@@ -48,6 +50,7 @@ class Job:
 
     def __init__(self, logs: Sequence[NcclLog]) -> None:
         self.logs = tuple(logs)
+        self._ranks_hosts: dict[int, dict[int, str]] = {}  # by communicator record
 
     @cached_property
     def told(self) -> tuple[Told, ...]:
@@ -102,10 +105,22 @@ class Job:
 
     @cached_property
     def failed_connections(self) -> tuple[LogEvent, ...]:
+        """Over IP sockets: a queue pair of RDMA says nothing of where the ranks meet."""
         return tuple(
             event
             for event in self.events
-            if event.role in ("fault", "retry") and CONNECTION.search(event.text)
+            if event.role in ("fault", "retry")
+            and CONNECTION.search(event.text)
+            and VERBS not in event.text
+        )
+
+    @cached_property
+    def shared_names(self) -> frozenset[str]:
+        """Host names that stand for several machines."""
+        return log_hosts.shared_names(
+            [told.process for told in self.told],
+            [group for _, group in self.communicators],
+            self.events,
         )
 
     @cached_property
@@ -113,6 +128,8 @@ class Job:
         """Whether the job has ranks on other hosts: by the hosts that speak, by NCCL's count of
         nodes, or because this host's ranks are too few. NCCL counts GPUs that share no memory as
         nodes of their own, so its count alone says nothing where all ranks are seen here."""
+        if self.shared_names:
+            return True
         if len(self.hosts) > 1:
             return not self._each_alone
         for _, group in self.communicators:
@@ -120,7 +137,7 @@ class Job:
             if (group.nodes or 1) > 1 and (group.ranks is None or here < group.ranks):
                 return True
         return any(
-            edge.transport == "NET" and not self._both_here(group, edge)
+            edge.transport == "NET" and not self.both_here(group, edge)
             for _, group in self.communicators
             for edge in group.edges
         )
@@ -163,10 +180,22 @@ class Job:
             for told in self.told
         )
 
-    def _both_here(self, group: LogCommunicator, edge: LogEdge) -> bool:
-        hosts = {member.rank: member.host for member in group.members}
-        ends = [hosts.get(edge.source), hosts.get(edge.destination)]
-        return None not in ends and ends[0] == ends[1]
+    def both_here(self, group: LogCommunicator, edge: LogEdge) -> bool:
+        """Whether both ends are proven to be on one machine."""
+        hosts = self._hosts_of(group)
+        source = hosts.get(edge.source)
+        return (
+            source is not None
+            and source == hosts.get(edge.destination)
+            and source not in self.shared_names
+        )
+
+    def _hosts_of(self, group: LogCommunicator) -> dict[int, str]:
+        found = self._ranks_hosts.get(id(group))
+        if found is None:
+            found = {member.rank: member.host for member in group.members}
+            self._ranks_hosts[id(group)] = found
+        return found
 
     def socket_nets(self, host: str) -> tuple[Net, ...]:
         """The NET/Socket devices of a host, in NCCL's order."""

@@ -124,12 +124,13 @@ def unreachable(job: Job, docket: Docket) -> bool:
     """A connection between ordinary addresses that times out or has no route: what lies between
     drops it. A refused one is a process that is not there, and no fault of the network."""
     locals_ = _locals(job)
+    by_process = {(t.process.host, t.process.pid): _local(t) for t in job.told}
     for event in job.failed_connections:
         peer = peer_of(event)
         lost = any(words in event.text.lower() for words in LOST)
         if not lost or event.host is None or (event.role == "retry" and event.count < OFTEN):
             continue
-        own = locals_.get(event.host or "")
+        own = by_process.get((event.host, event.pid or 0)) or locals_.get(event.host)
         if own is None or job.formed:
             continue
         whom = peer or "its peer"

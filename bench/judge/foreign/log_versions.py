@@ -1,8 +1,9 @@
 """The same job under two versions of NCCL: channels that became fewer, rings that became one.
 
 In: Jobs of a dossier. Out: software-differs within a job; regressed, where logs of equally many
-ranks and different versions show half the channels or fewer under the newer one. What that costs
-is not in the logs, so it is inferred, and a warning where nothing says that it is one job.
+ranks and hosts, with equal settings and different versions, show half the channels or fewer under
+the newer one. What that costs is not in the logs, so it is inferred, and a warning where nothing
+says that it is one job.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ from bench.records import Evidence, Finding, LogCommunicator, NcclLog, Where
 
 # NCCL adds a channel or two from version to version; half of them gone is another graph.
 FEWER = 0.5
+# What decides by itself how many channels there are.
+_LIMITS = re.compile(
+    r"NCCL_(?:(?:MAX|MIN)_\w*(?:NCHANNELS|NRINGS|CTAS)|NRINGS|NTHREADS|ALGO|PROTO|NET|NET_PLUGIN"
+    r"|IB_HCA|IB_DISABLE|SOCKET_IFNAME|SHM_DISABLE|CROSS_NIC|P2P_\w+|NVLS\w*|MNNVL\w*"
+    r"|TOPO_FILE|GRAPH_FILE)\Z"
+)
 NAMES = (("before", "after"), ("old", "new"), ("good", "bad"), ("pre", "post"))
 
 
@@ -81,8 +88,7 @@ def judge(jobs: tuple[Job, ...], docket: Docket) -> None:
     )
     for old in seen:
         for new in reversed(seen):
-            same = old.ranks == new.ranks and old.log.flavour == new.log.flavour
-            if not same or _order(old.version) >= _order(new.version):
+            if not _alike(old, new) or _order(old.version) >= _order(new.version):
                 continue
             if new.channels <= FEWER * old.channels:
                 docket.add(_finding(old, new, job=_job_of(jobs, new)))
@@ -99,6 +105,36 @@ def _seen(log: NcclLog) -> Seen | None:
         if len(log.versions) == 1 and channels and ranks > (best.ranks if best else 1):
             best = Seen(log, group, log.versions[0], ranks, channels)
     return best
+
+
+def _alike(old: Seen, new: Seen) -> bool:
+    """Whether nothing but the version is seen to differ that decides the number of channels."""
+    nodes = _nodes(old), _nodes(new)
+    spread = nodes if None not in nodes else (len(old.log.hosts), len(new.log.hosts))
+    return (
+        old.ranks == new.ranks
+        and old.log.flavour == new.log.flavour
+        and spread[0] == spread[1]
+        and _limits(old.log) == _limits(new.log)
+    )
+
+
+def _nodes(seen: Seen) -> int | None:
+    """Over how many nodes the ranks are spread: by NCCL's word, or where all are in the log."""
+    if seen.group.nodes is not None:
+        return seen.group.nodes
+    whole = len(seen.group.members) == seen.ranks
+    return len({member.host for member in seen.group.members}) if whole else None
+
+
+def _limits(log: NcclLog) -> dict[str, set[str]]:
+    """Settings that limit the channels, with all values that processes have."""
+    found: dict[str, set[str]] = {}
+    for process in log.processes:
+        for name, value in process.environment.items():
+            if _LIMITS.match(name):
+                found.setdefault(name, set()).add(value)
+    return found
 
 
 def _order(version: str) -> tuple[int, ...]:
@@ -123,12 +159,14 @@ def _named_so(old: Seen, new: Seen) -> bool:
 
 def _finding(old: Seen, new: Seen, job: Job) -> Finding:
     tree = [f"{e.file}:{e.line}: {e.text}" for e in job.faults if "pattern" in e.text]
+    one_node = _nodes(new) == 1
+    cost = "move less at once" if one_node else "fill fewer NIC ports"
     return Finding(
         code="regressed",
         severity="degraded" if _named_so(old, new) else "warning",
         summary=f"With NCCL {new.version} {new.ranks} ranks use {new.channels} channels "
         f"({_orders(new)}), with {old.version} they used {old.channels} ({_orders(old)}): fewer "
-        "channels fill fewer NIC ports, so large messages are slower.",
+        f"channels {cost}, so large messages are slower.",
         where=Where(file=new.log.file, line=new.group.line or None),
         evidence=(
             Evidence(
@@ -143,7 +181,10 @@ def _finding(old: Seen, new: Seen, job: Job) -> Finding:
             ),
             *(Evidence(basis="asked", text=text) for text in tree[:1]),
         ),
-        remedy="export NCCL_PXN_DISABLE='1'   # try; and compare "
+        remedy="export NCCL_DEBUG='INFO' NCCL_DEBUG_SUBSYS='INIT,GRAPH,TUNING'   # with both "
+        "versions, and compare"
+        if one_node
+        else "export NCCL_PXN_DISABLE='1'   # try; and compare "
         "NCCL_DEBUG_SUBSYS=GRAPH,TUNING of both versions",
         confidence="inferred",
     )

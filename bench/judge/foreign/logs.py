@@ -50,7 +50,7 @@ def judge(dossier: Dossier, docket: Docket) -> None:
             log_settings.judge(job, dossier, docket)
         log_gpus.judge(job, dossier, docket)
         log_fabric.judge(job, docket)
-        log_inits.judge(job, docket)
+        log_inits.judge(job, dossier, docket)
         log_faults.judge(job, docket)
         log_ports.judge(job, docket)
     log_versions.judge(found, docket)

@@ -29,7 +29,7 @@ from bench.records import (
 
 # Boards on which NVLink is soldered; cards named PCIe or NVL have bridges, or none.
 _BOARD = re.compile(r"SXM|HBM3|GB[123]00|GH200|\bB[23]00|H200|H20\b|HGX")
-_CARD = re.compile(r"PCIe|NVL\b|GeForce|RTX|Quadro|TITAN", re.IGNORECASE)
+_CARD = re.compile(r"PCIe|NVL\b|GeForce|RTX|Quadro|TITAN|\bA[34]0\b|Active\b", re.IGNORECASE)
 # Links that a GPU of this generation has to an NVSwitch (NVIDIA's architecture white papers).
 SWITCHED_LINKS = {70: 6, 80: 12, 90: 18, 100: 18, 103: 18}
 # Models made with fewer: H800 and A800 have 8 by design.
@@ -108,13 +108,18 @@ def _with_some(
 
 
 def _without_any(status: NvlinkStatus, most: int) -> Finding:
-    """No link at all: broken beside GPUs that have some, or on a board; else no bridge."""
+    """No link at all: broken beside GPUs that have some, or on a board. A card's links need a
+    bridge, which its neighbours may have alone."""
     name = status.name or ""
-    board = bool(_BOARD.search(name)) and not _CARD.search(name)
-    expected = most > 0 or board
+    card = bool(_CARD.search(name))
+    board = bool(_BOARD.search(name)) and not card
+    expected = board or (most > 0 and not card)
     number = f"all {len(status.links)} NVLinks" if status.links else "all NVLinks"
+    others = f"other GPUs of this host have {most} active links"
     why = (
-        f"other GPUs of this host have {most} active links"
+        f"{others}; whether this card has no bridge, or one whose links are down, is not told"
+        if most and card
+        else others
         if most
         else f"{name} has its NVLinks on the board"
         if board

@@ -42,6 +42,11 @@ def judge(dossier: Dossier, docket: Docket) -> None:
             docket.add(finding)
 
 
+def suffers(peers: PeerMatrix) -> bool:
+    """Whether copies between its GPUs arrive wrong, fail, or take a detour."""
+    return bool(peers.wrong or peers.failed) or _detour(peers) is not None
+
+
 def _where(peers: PeerMatrix, pairs: list[str] | tuple[str, ...] = ()) -> Where:
     return Where(
         host=peers.host,

@@ -3,8 +3,9 @@ IOMMU that translates.
 
 In: a Dossier (lspci, kernel lines, peer tests, variables). Out: p2p-blocked, told once. With ACS a
 switch sends a peer's packets up to the root port (ReqRedir, CmpltRedir, UpstreamFwd; SrcValid
-alone does not); clearing it is NCCL's own advice (user guide, troubleshooting). iommu=pt does not
-clear ACS. In a virtual machine neither may be changed from inside.
+alone does not); clearing it is NCCL's own advice (user guide, troubleshooting). Above a root port
+there is no shorter way to bar: there it only shows that an IOMMU is on. iommu=pt does not clear
+ACS. In a virtual machine neither may be changed from inside.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench.judge.docket import Docket
-from bench.judge.foreign import experiments
+from bench.judge.foreign import experiments, iommu, peers
 from bench.judge.foreign.pci_listing import MAX_BRIDGES, is_below, listings, with_buses
 from bench.judge.foreign.places import place
 from bench.judge.words import listed
-from bench.records import Dossier, Evidence, Finding, KernelHints, PciBridge, PeerMatrix, Where
+from bench.records import Dossier, Evidence, Finding, PciBridge, Where
 
 REDIRECTS = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
 SHOWN = 8
@@ -27,7 +28,7 @@ SPLIT = "NCCL_IB_SPLIT_DATA_ON_QPS"
 
 def judge(dossier: Dossier, docket: Docket) -> None:
     """One finding for ACS, with the IOMMU as evidence; else one for the IOMMU."""
-    finding = _redirected(dossier) or _translated(dossier)
+    finding = _redirected(dossier) or iommu.finding(dossier)
     if finding is not None:
         docket.add(finding)
 
@@ -38,24 +39,34 @@ def _redirected(dossier: Dossier) -> Finding | None:
     nameless = [d for d in turning if not d.address]
     if not named and not nameless:
         return None
+    barring = [d for d in named if d.port != "root"]
+    at_roots = bool(named) and not barring
+    named = barring or named
     ports = named or nameless
     flags = listed_flags(ports)
     registers = sorted({d.register for d in ports if d.register})
     register = f", ACSCtl {registers[0]}" if len(registers) == 1 else ""
     addresses = [_short(d.address) for d in named]
     where = f" ({', '.join(addresses[:SHOWN])})" if addresses else ""
-    translated = _translating(dossier.kernels)
-    iommu = " and the IOMMU translates what passes" if translated else ""
+    translated = iommu.translating(dossier.kernels)
+    beside = " and the IOMMU translates what passes" if translated else ""
     shown = len([d for d in dossier.bridges if d.control])
     of = f" of {shown} listed" if shown > len(ports) else ""
     what = _between(dossier)
     known = any(d.name for d in named)  # setpci's list does not say which ports lead to a GPU
+    hurt = bool(translated) or any(peers.suffers(each) for each in dossier.peers)
+    effect = (
+        "passes the root complex as it has to anyway; what is redirected there costs time only "
+        "where the IOMMU translates"
+        if at_roots and not hurt
+        else "goes up through the root complex and back, which is slow or hangs"
+    )
     return Finding(
         code="p2p-blocked",
-        severity="degraded" if known else "warning",
-        summary=f"ACS redirects peer traffic at {len(ports)}{of} PCI port"
-        f"{'s' * (bool(of) or len(ports) > 1)}{where}: {flags}{register}{iommu}. "
-        f"{what} goes up through the root complex and back, which is slow or hangs.",
+        severity="degraded" if known and (hurt or not at_roots) else "warning",
+        summary=f"ACS redirects peer traffic at {len(ports)}{of} PCI {'root ' * at_roots}port"
+        f"{'s' * (bool(of) or len(ports) > 1)}{where}: {flags}{register}{beside}. "
+        f"{what} {effect}.",
         where=Where(
             host=ports[0].host,
             device=", ".join(d.address for d in named[:SHOWN]) or None,
@@ -64,11 +75,11 @@ def _redirected(dossier: Dossier) -> Finding | None:
         ),
         evidence=(
             *(_port(d) for d in ports[:4]),
-            *_kernel_lines(translated),
+            *iommu.kernel_lines(translated),
             *_settings(dossier),
             *experiments.measured(dossier),
         ),
-        remedy=_remedy(dossier, named),
+        remedy=_remedy(dossier, named, at_roots),
         confidence="inferred",
     )
 
@@ -122,17 +133,6 @@ def _between(dossier: Dossier) -> str:
     return "What GPUs and NICs write to each other (P2P, GPUDirect RDMA)"
 
 
-def _translating(kernels: Sequence[KernelHints]) -> list[KernelHints]:
-    return [kernel for kernel in kernels if kernel.iommu in ("translated", "on")]
-
-
-def _kernel_lines(kernels: Sequence[KernelHints]) -> Iterator[Evidence]:
-    for kernel in kernels[:2]:
-        told = next((line for line in kernel.lines if "omain type" in line), None)
-        words = told or (kernel.lines[0] if kernel.lines else kernel.command_line or "")
-        yield Evidence(basis="claimed", text=f"{place(kernel.file)}: {words}")
-
-
 def _settings(dossier: Dossier) -> Iterator[Evidence]:
     for variables in dossier.variables:
         if variables.variables.get(SPLIT, "0") != "0":
@@ -146,98 +146,18 @@ def _settings(dossier: Dossier) -> Iterator[Evidence]:
             yield Evidence(basis="claimed", text=text)
 
 
-def _remedy(dossier: Dossier, ports: Sequence[PciBridge]) -> str:
+def _remedy(dossier: Dossier, ports: Sequence[PciBridge], at_roots: bool) -> str:
     steps = []
-    if ports:
+    if at_roots:
+        steps.append("sudo dmesg | grep -i 'default domain type'; nvidia-smi topo -p2p r")
+    elif ports:
         names = " ".join(_short(d.address) for d in ports[:64])
         steps.append(f'for port in {names}; do sudo setpci -s "$port" ECAP_ACS+0x6.w=0000; done')
     else:
         steps.append("sudo lspci -vvv   # with the ports' own lines, then clear ACS with setpci")
     if any(v.variables.get(SPLIT, "0") != "0" for v in dossier.variables):
         steps.append(f"unset {SPLIT}")
-    after = (
-        "   # for good: ACS off in the BIOS; boot with iommu=pt, which alone does not clear ACS"
-    )
-    return "; ".join(steps) + after
-
-
-# ----------------------------------------------------------------------------- the IOMMU alone
-
-
-def _translated(dossier: Dossier) -> Finding | None:
-    translating = _translating(dossier.kernels)
-    if not translating:
-        return None
-    tried = [kernel for kernel in dossier.kernels if kernel.iommu in ("off", "passthrough")]
-    reached = [peers for peers in dossier.peers if _peers_over_pci(peers)]
-    shown = translating[0]
-    if dossier.peers and not reached:
-        return None  # no peer access, or it was measured and works
-    pairs = _pair_names(reached[0]) if reached else ()
-    whom = f"between GPUs {listed(pairs)}" if pairs else "between GPUs, and between GPU and NIC"
-    partial = bool(reached) and _is_partial(reached[0])
-    only = " (peer access exists only inside these pairs)" if partial else ""
-    mended = f"; {_named(tried[0])} is how it was switched off" if tried else ""
-    return Finding(
-        code="p2p-blocked",
-        severity="degraded" if tried and reached else "warning",
-        summary=f"The IOMMU is on ({_named(shown)}), so peer traffic {whom}{only} goes through "
-        "it: transfers may break or hang although the driver lists peer access"
-        f"{mended}.",
-        where=Where(
-            host=shown.host,
-            link=tuple(f"GPU{gpu}" for gpu in pairs[0].split("-")) if len(pairs) == 1 else (),
-            file=shown.file,
-            line=shown.line,
-        ),
-        evidence=(
-            *_kernel_lines(translating),
-            *_kernel_lines(tried),
-            *(
-                Evidence(
-                    basis="claimed",
-                    text=f"{place(peers.file)}: peer access {listed(_pair_names(peers))}; that "
-                    "says nothing of whether transfers arrive",
-                )
-                for peers in reached[:1]
-            ),
-        ),
-        remedy=_boot(shown),
-        confidence="inferred",
-    )
-
-
-def _named(kernel: KernelHints) -> str:
-    """ "cmdline_before.txt: intel_iommu=on"."""
-    words = [w for w in (kernel.command_line or "").split() if "iommu" in w]
-    told = " ".join(words) or next((ln for ln in kernel.lines if "omain type" in ln), "")
-    return f"{place(kernel.file)}: {told}" if told else place(kernel.file)
-
-
-def _boot(kernel: KernelHints) -> str:
-    word = next((w for w in (kernel.command_line or "").split() if "_iommu=" in w), None)
-    if word is None:
-        return "sudo grubby --update-kernel=ALL --args=iommu=pt   # then reboot"
-    off = f"{word.partition('=')[0]}=off"
-    change = f"sudo sed -i 's/{word}/{off}/' /etc/default/grub"
-    return f"{change} && sudo update-grub   # {off}, or iommu=pt in its place; then reboot"
-
-
-def _peers_over_pci(peers: PeerMatrix) -> bool:
-    """Peer access is listed, and no measurement shows that it works."""
-    allowed = [pair for pair, word in peers.status.items() if word == "OK"]
-    faster = [
-        pair
-        for pair in allowed
-        if peers.bandwidth_gbs.get(pair, 0) > peers.staged_gbs.get(pair, float("inf"))
-    ]
-    return bool(allowed) and not faster and not peers.wrong
-
-
-def _pair_names(peers: PeerMatrix) -> tuple[str, ...]:
-    pairs = {tuple(sorted(map(int, p.split("-")))) for p, w in peers.status.items() if w == "OK"}
-    return tuple(f"{a}-{b}" for a, b in sorted(pairs))
-
-
-def _is_partial(peers: PeerMatrix) -> bool:
-    return any(word != "OK" for word in peers.status.values())
+    after = "for good: ACS off in the BIOS; boot with iommu=pt, which alone does not clear ACS"
+    if at_roots:
+        after = "Translated: boot with iommu=pt; then measure with p2pBandwidthLatencyTest"
+    return f"{'; '.join(steps)}   # {after}"
