@@ -32,7 +32,9 @@ def busbw(line: CostLine) -> Interval | None:
 
 def faster(a: CostLine, b: CostLine) -> Interval | None:
     """How many times faster `a` is than `b`, with a 95 % interval: from two fitted lines, else at
-    the largest size that both measured."""
+    the largest size that both measured. None where a line is mostly latency up to its end."""
+    if any(line.pieces and line.busbw_gbs is None for line in (a, b)):
+        return None
     fast, slow = busbw(a), busbw(b)
     if a.busbw_gbs is not None and b.busbw_gbs is not None and fast and slow:
         return quotient(fast, slow)

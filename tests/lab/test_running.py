@@ -95,14 +95,14 @@ def test_closing_leaves_no_process_and_no_file(
     up: Callable[[str], Any],
     two_networks: str,
     lab_processes: Callable[[], set[int]],
-    tmp_path: Path,
+    wait_for: Callable[..., bool],
 ) -> None:
     named = set(Path("/run/netns").glob("*"))
     ground = up(two_networks)
     ground.lab.start(ground.lab.hosts[0], ["sleep", "60"])
     stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)"
     ground.lab.start(ground.lab.hosts[1], [sys.executable, "-c", stubborn])
-    assert len(lab_processes()) >= 5
+    assert wait_for(lambda: len(lab_processes()) >= 5), "those forked last have no names yet"
     ground.lab.close()
     assert not lab_processes()
     assert set(Path("/run/netns").glob("*")) == named

@@ -70,8 +70,9 @@ class Muster:
             cost_s = cost if isinstance(cost, float) else 0.0
             self.standing.listed(rank, recorder, told.data, cost_s, now_s)
         elif told.say == "farewell":
-            self._end(rank, now_s, farewell=True)
-            return bool(told.fields.get("failed"))
+            failed = bool(told.fields.get("failed"))
+            self._end(rank, now_s, farewell=True, failed=failed)
+            return failed
         elif told.say == "gone":
             return self._gone(rank, now_s)
         else:
@@ -130,19 +131,22 @@ class Muster:
         process = self.harvest.processes[rank]
         return not process.farewell or bool(process.exit_code or process.signal)
 
-    def _end(self, rank: int, now_s: float, *, farewell: bool) -> None:
-        """When and of what it ended; the state in which it was last seen stays."""
+    def _end(self, rank: int, now_s: float, *, farewell: bool, failed: bool = False) -> None:
+        """When and of what it ended; the state in which it was last seen stays. `failed`: by its
+        own word of an exception that nobody caught, whose status is 1: the launcher may take the
+        kernel's word away before it is read."""
         if rank not in self.harvest.processes:
             self.look_at(rank)
         known = self.harvest.processes[rank]
         seen = proc.look(self.lines[rank].pid, rank)
+        code = known.exit_code if seen.exit_code is None else seen.exit_code
         self.harvest.processes[rank] = msgspec.structs.replace(
             known,
             state=known.state if known.state in STOPPED else None,
             ended_s=known.ended_s if known.ended_s is not None else now_s,
             farewell=known.farewell or farewell,
             signal=seen.signal,
-            exit_code=seen.exit_code,
+            exit_code=1 if failed else code,
         )
 
     def look_at(self, rank: int, **more: Any) -> None:

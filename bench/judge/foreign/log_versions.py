@@ -146,8 +146,11 @@ def _job_of(jobs: tuple[Job, ...], seen: Seen) -> Job:
 
 
 def _orders(seen: Seen) -> str:
+    """Nothing where NCCL printed the first ranks of a large ring only."""
     orders = set(seen.group.rings.values())
-    return "all in one order" if len(orders) == 1 else f"in {len(orders)} different orders"
+    if not orders:
+        return ""
+    return " (all in one order)" if len(orders) == 1 else f" (in {len(orders)} different orders)"
 
 
 def _named_so(old: Seen, new: Seen) -> bool:
@@ -164,8 +167,8 @@ def _finding(old: Seen, new: Seen, job: Job) -> Finding:
     return Finding(
         code="regressed",
         severity="degraded" if _named_so(old, new) else "warning",
-        summary=f"With NCCL {new.version} {new.ranks} ranks use {new.channels} channels "
-        f"({_orders(new)}), with {old.version} they used {old.channels} ({_orders(old)}): fewer "
+        summary=f"With NCCL {new.version} {new.ranks} ranks use {new.channels} channels"
+        f"{_orders(new)}, with {old.version} they used {old.channels}{_orders(old)}: fewer "
         f"channels {cost}, so large messages are slower.",
         where=Where(file=new.log.file, line=new.group.line or None),
         evidence=(

@@ -87,7 +87,7 @@ def _data_path(job: Job) -> Iterator[str]:
     devices = {
         (told.process.host, net.index): net.name
         for told in job.told
-        for net in told.process.nets
+        for net in (*told.process.nets, *told.process.fused)
         if net.network != "Socket"
     }
     for _, edge in job.edges:
