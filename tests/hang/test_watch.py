@@ -319,6 +319,25 @@ def test_a_rank_shows_where_it_stands_even_if_native_code_holds_its_interpreter(
     assert 'train.py", line 2 in <module>' in stacks
 
 
+@pytest.mark.parametrize(("script", "code"), [("raise ValueError(1)", 1), ("pass", None)])
+def test_a_rank_that_was_reaped_before_the_look_has_told_of_its_failure_itself(
+    tmp_path: Path, script: str, code: int | None
+) -> None:
+    with Switchboard() as board:
+        process = rank_process(tmp_path, board, script)
+        ranks, end = Muster(tmp_path), time.monotonic() + 20
+        while 0 not in ranks.harvest.processes and time.monotonic() < end:
+            for told in board.take(0.05):
+                ranks.hear(told, time.monotonic())
+                if told.say == "farewell":  # as a launcher would, before anybody asks the kernel
+                    process.communicate(timeout=20)
+        while ranks.living and time.monotonic() < end:
+            for told in board.take(0.05):
+                ranks.hear(told, time.monotonic())
+    (left,) = ranks.harvest.processes.values()
+    assert (left.farewell, left.exit_code, left.signal) == (True, code, None)
+
+
 STARTS_TWO = """
 import os, subprocess, sys
 ranks = [
