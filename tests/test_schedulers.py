@@ -221,7 +221,7 @@ def test_a_stopped_unit_leaves_rank_0_under_mpirun_the_time_for_a_report(
     try:
         wait_for(lambda: any(file.stat().st_size for file in history.glob("*/.lock")), process)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=90)
     finally:
         kill_group(process)
     (run,) = history.iterdir()
