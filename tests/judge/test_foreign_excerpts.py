@@ -4,34 +4,25 @@ and what they leave open accuses nobody."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench.formats import file_walk, recognition
 from bench.formats.source import Source
 from bench.judge.foreign.verdict import judge
-from bench.records import Dossier, Finding, Reading
+from bench.records import Finding, Reading
+from tests.judge.evidence import judged_from
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 LOGS = DATA / "nccl_log"
 
 
-def of(source: Source) -> Reading:
-    records, files = recognition.read(source)
-    fields: dict[str, list[Any]] = {}
-    for record in records:
-        fields.setdefault(recognition.FIELDS[type(record)], []).append(record)
-    lists = {name: tuple(found) for name, found in fields.items()}
-    return judge(Dossier(files=tuple(files), **lists))
-
-
 def posted(name: str) -> Reading:
-    return of(Source.open(LOGS / name))
+    return judged_from(Source.open(LOGS / name))
 
 
 def written(text: str) -> Reading:
-    return of(Source.of_text(text, "log.txt"))
+    return judged_from(Source.of_text(text, "log.txt"))
 
 
 def found(reading: Reading, code: str) -> Finding:
@@ -287,7 +278,7 @@ def test_a_header_without_rows_still_leaves_open_whether_the_test_hung() -> None
 
 
 def table_of(name: str) -> Reading:
-    return of(Source.open(DATA / "nccl_tests" / name))
+    return judged_from(Source.open(DATA / "nccl_tests" / name))
 
 
 def test_rows_that_take_turns_are_two_programs() -> None:
@@ -353,7 +344,7 @@ def test_a_list_of_devices_with_a_gap_tells_hosts_at_least() -> None:
 
 
 def test_peer_access_that_changes_nothing_is_not_in_effect() -> None:
-    reading = of(Source.open(DATA / "peer_matrix" / "rtx3090_both_ways.txt"))
+    reading = judged_from(Source.open(DATA / "peer_matrix" / "rtx3090_both_ways.txt"))
     blocked = found(reading, "p2p-blocked")
     assert blocked.severity == "warning"
     assert "6.11-8.63 GB/s" in blocked.summary

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from bench.formats import recognition
 from bench.formats.nccl_log import read
 from bench.formats.source import Source
 from bench.judge.foreign.log_jobs import Job
-from bench.judge.foreign.verdict import judge
-from bench.records import Dossier, Reading
+from bench.records import Reading
+from tests.judge.evidence import judged_from
 
 MATRIX = "".join(
     "\t".join([f"GPU{i}", *("X" if i == j else "NV18" for j in range(8)), "\n"]) for i in range(8)
@@ -72,16 +69,7 @@ def job(text: str) -> Job:
 
 
 def judged(*texts: str) -> Reading:
-    fields: dict[str, list[Any]] = {}
-    files: list[str] = []
-    for at, text in enumerate(texts):
-        records, names = recognition.read(Source.of_text(text, f"file{at}.txt"))
-        files += names
-        for record in records:
-            fields.setdefault(recognition.FIELDS[type(record)], []).append(record)
-    return judge(
-        Dossier(files=tuple(files), **{name: tuple(found) for name, found in fields.items()})
-    )
+    return judged_from(*(Source.of_text(text, f"file{at}.txt") for at, text in enumerate(texts)))
 
 
 def codes(reading: Reading) -> set[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from bench.formats import recognition
 from bench.formats.source import Source
-from bench.judge.foreign.verdict import judge
-from bench.records import Dossier, Finding, Reading
+from bench.records import Finding, Reading
+from tests.judge.evidence import judged_from
 
 TABLE = """\
 # nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 \
@@ -50,16 +47,7 @@ def timed(rank: int, ranks: int = 2) -> str:
 
 
 def judged(*texts: str) -> Reading:
-    fields: dict[str, list[Any]] = {}
-    files: list[Any] = []
-    for at, text in enumerate(texts):
-        records, found = recognition.read(Source.of_text(text, f"rank{at}.log"))
-        files += found
-        for record in records:
-            fields.setdefault(recognition.FIELDS[type(record)], []).append(record)
-    return judge(
-        Dossier(files=tuple(files), **{name: tuple(found) for name, found in fields.items()})
-    )
+    return judged_from(*(Source.of_text(text, f"rank{at}.log") for at, text in enumerate(texts)))
 
 
 def hangs(*texts: str) -> list[Finding]:

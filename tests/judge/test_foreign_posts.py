@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from bench.formats import recognition
 from bench.formats.source import Source
-from bench.judge.foreign.verdict import judge
-from bench.records import Dossier, Finding, Reading
+from bench.records import Finding, Reading
+from tests.judge.evidence import judged_from
 
 
 def written(text: str) -> Reading:
-    records, files = recognition.read(Source.of_text(text, "log.txt"))
-    fields: dict[str, list[Any]] = {}
-    for record in records:
-        fields.setdefault(recognition.FIELDS[type(record)], []).append(record)
-    lists = {name: tuple(found) for name, found in fields.items()}
-    return judge(Dossier(files=tuple(files), **lists))
+    return judged_from(Source.of_text(text, "log.txt"))
 
 
 def found(reading: Reading, code: str) -> Finding:

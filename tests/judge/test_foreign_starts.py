@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bench.formats import recognition
 from bench.formats.source import Source
 from bench.formats.start_failure import FORMS
 from bench.judge.foreign import start_causes
-from bench.judge.foreign.verdict import judge
-from bench.records import Dossier, Finding, Reading, StartFailure
+from bench.records import Finding, Reading, StartFailure
+from tests.judge.evidence import judged_from
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
 
-def of(source: Source) -> Reading:
-    records, files = recognition.read(source)
-    fields: dict[str, list[Any]] = {}
-    for record in records:
-        fields.setdefault(recognition.FIELDS[type(record)], []).append(record)
-    lists = {name: tuple(found) for name, found in fields.items()}
-    return judge(Dossier(files=tuple(files), **lists))
-
-
 def written(text: str) -> Reading:
-    return of(Source.of_text(text, "out.txt"))
+    return judged_from(Source.of_text(text, "out.txt"))
 
 
 def serious(reading: Reading) -> Finding:
@@ -53,7 +42,7 @@ def serious(reading: Reading) -> Finding:
 def test_posted_failures_are_told_once_and_mended(
     name: str, code: str, kind: str | None, words: str
 ) -> None:
-    reading = of(Source.open(DATA / "start_failure" / name))
+    reading = judged_from(Source.open(DATA / "start_failure" / name))
     finding = serious(reading)
     assert (finding.code, finding.kind, finding.severity) == (code, kind, "broken")
     assert words in finding.summary
