@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bench.judge.docket import Docket
 from bench.judge.networks import Networks
-from bench.judge.words import carrier, listed, quote, single
+from bench.judge.words import carrier, in_force, listed, quote, single
 from bench.records import (
     PHASES,
     Candidate,
@@ -176,13 +176,9 @@ def _accuse(
 def _switched_off(net: Networks) -> str | None:
     """The setting by which the operator does without RDMA, if there is one."""
     for facts in net.report.hosts:
-        files = [conf.settings for conf in facts.nccl_conf]
-        for settings in (facts.environment, *files):
-            value = settings.get("NCCL_IB_DISABLE")
-            if value is not None:
-                if value.strip() not in ("", "0"):
-                    return f"NCCL_IB_DISABLE={value} on {facts.host}"
-                break
+        value = in_force(facts, "NCCL_IB_DISABLE")
+        if value not in (None, "", "0"):
+            return f"NCCL_IB_DISABLE={value} on {facts.host}"
     return None
 
 
