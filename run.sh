@@ -203,6 +203,16 @@ install_test_programs() {
         >/dev/null 2>&1 || say "apt-get could not install ${missing[*]}"
 }
 
+install_for_tests() { # Debian's packages and pip's at once, unless pip itself has to come from Debian
+    local base programs
+    base=$(base_python)
+    "$base" -c 'import ensurepip' 2>/dev/null || install test
+    install_test_programs &
+    programs=$!
+    install test
+    wait "$programs" || true
+}
+
 gpus() { # how many GPUs torch sees, without waiting for torch where there is no driver
     if [ -e /dev/nvidiactl ] || [ -e /dev/kfd ] || [ -e /dev/dxg ]; then
         "$PYTHON" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0
@@ -308,8 +318,7 @@ nightly_job() { # nightly_job [LAB] [OPTIONS OF bench nightly]
 
 benchmarks() {
     local file status=0
-    install test
-    install_test_programs
+    install_for_tests
     if [ $# -gt 0 ]; then
         file=tests/performance/bench_$1.py
         shift
@@ -324,8 +333,7 @@ benchmarks() {
 }
 
 test_all() {
-    install test
-    install_test_programs
+    install_for_tests
     if [ $# -gt 0 ]; then exec "$PYTHON" -m pytest "$@"; fi
     "$VENV/bin/ruff" check .
     "$VENV/bin/ruff" format --check .

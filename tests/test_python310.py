@@ -66,7 +66,9 @@ def python310() -> Path | None:
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([base, "-m", "venv", str(folder)], check=True, timeout=120)
+        # Not compiled here: a few of thousands of modules are ever imported (see run).
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip += ["--no-compile", "--no-input"]
         subprocess.run([*pip, "-c", str(CONSTRAINTS), *wanted], check=True, timeout=280)
         (folder / "complete").touch()
     return python
@@ -75,7 +77,7 @@ def python310() -> Path | None:
 def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
     environment["PYTHONPATH"] = str(ROOT)
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTHONPYCACHEPREFIX"] = str(python.parents[1] / "pycache")
     return subprocess.run(
         [str(python), *arguments],
         env=environment,
