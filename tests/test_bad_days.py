@@ -32,7 +32,9 @@ kind = "{kind}"
 rank = 1
 phase = "{phase}"
 """
-SWEEP = ("--sessions", "2", "--maxbytes", "256K", "--collective", "all_reduce")
+SHORT = ("--maxbytes", "64K", "--collective", "all_reduce", "--locate", "never")
+SWEEP = ("--sessions", "1", *SHORT)
+LONG = ("--sessions", "9", "--budget", "300", *SHORT)
 CODES = {
     "rendezvous": "hang-rendezvous",
     "init": "hang-init",
@@ -95,7 +97,7 @@ def test_a_worker_killed_or_stopped_is_named_with_its_phase(
 def test_an_agent_that_is_gone_ends_the_sweep_with_what_was_measured(
     kind: str, tmp_path: Path
 ) -> None:
-    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    process = lab_run(tmp_path, LAB, *LONG)
     agent = wait_for_agent(tmp_path, rank=2, sessions=2)
     os.kill(agent, signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
     report = finish(process, tmp_path)
@@ -126,7 +128,7 @@ def wait_for_agent(folder: Path, *, rank: int, sessions: int) -> int:
 def test_a_host_that_vanishes_with_its_network_ends_the_sweep_and_is_named(
     tmp_path: Path,
 ) -> None:
-    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    process = lab_run(tmp_path, LAB, *LONG)
     agent = wait_for_agent(tmp_path, rank=2, sessions=2)
     os.kill(first_process_beside(agent), signal.SIGKILL)  # the kernel ends the whole host
     report = finish(process, tmp_path)
@@ -166,7 +168,7 @@ def test_host_names_alike_or_odd_are_told_apart_and_harmless(
     names: list[str], tmp_path: Path
 ) -> None:
     lab = LAB.replace("hosts = 3", f"hosts = 3\nhostnames = {json.dumps(names)}")
-    report = finish(lab_run(tmp_path, lab, "--sessions", "1", "--maxbytes", "64K"), tmp_path)
+    report = finish(lab_run(tmp_path, lab, *SWEEP), tmp_path)
     labels = [host["host"] for host in report["hosts"]]
     assert len(set(labels)) == 3
     assert [host["hostname"] for host in report["hosts"]] == names
@@ -180,7 +182,7 @@ def test_host_names_alike_or_odd_are_told_apart_and_harmless(
 def test_a_lab_run_that_is_interrupted_reports_and_leaves_nothing(
     number: signal.Signals, tmp_path: Path
 ) -> None:
-    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    process = lab_run(tmp_path, LAB, *LONG)
     wait_for_agent(tmp_path, rank=0, sessions=1)
     process.send_signal(number)
     report = finish(process, tmp_path)
@@ -191,7 +193,7 @@ def test_a_lab_run_that_is_interrupted_reports_and_leaves_nothing(
 
 @pytest.mark.lab
 def test_a_node_that_is_drained_is_told_as_such_and_blamed_for_nothing(tmp_path: Path) -> None:
-    process = lab_run(tmp_path, LAB, "--sessions", "9", "--budget", "300", "--maxbytes", "256K")
+    process = lab_run(tmp_path, LAB, *LONG)
     agent = psutil.Process(wait_for_agent(tmp_path, rank=2, sessions=2))
     agent.parent().terminate()  # its torchrun, as a scheduler does
     report = finish(process, tmp_path)
